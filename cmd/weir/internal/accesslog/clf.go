@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // clf reads the Common Log Format and its extensions: the fields of the combined format, and those
@@ -217,7 +219,17 @@ func (p *clf) parse(line []byte, e *Entry) problem {
 	if why := e.setRequestLine(unescape(l.request)); why != fine {
 		return why
 	}
+	if p.address == clfClient && isHypercorn(l.request) {
+		return e.setParsed(address.ParseWithPort(view(l.client)))
+	}
 	return e.setAddress(p.column(&l, p.address))
+}
+
+// isHypercorn reports whether a request line is one of hypercorn, such as GET / 1.1. It writes the
+// port of an IPv6 address without brackets.
+func isHypercorn(request []byte) bool {
+	before, version := cutLast(request)
+	return isVersion(version) && bytes.IndexByte(before, ' ') > 0
 }
 
 // clfLine has the columns of a line.

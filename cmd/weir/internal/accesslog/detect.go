@@ -149,9 +149,8 @@ func notFound(o *Options, tried int) error {
 	case !o.isAuto():
 		return fmt.Errorf("%w: none of its first lines is of the format %s", ErrFormat, o.Format)
 	case isForwarded(o.Fields["address"]):
-		return fmt.Errorf("%w: no column of its first %d lines has addresses besides the one of "+
-			"the client, and the format is not one whose fields have names: %s is not there",
-			ErrFormat, tried, o.Fields["address"])
+		return fmt.Errorf("%w: no column of its first lines has addresses besides that of the "+
+			"client, so %s is not there", ErrFormat, o.Fields["address"])
 	}
 	return fmt.Errorf("%w: none of its first %d lines is a request in a known format: name the "+
 		"format by --format", ErrFormat, tried)

@@ -114,7 +114,7 @@ func (e *Entry) setRequestLine(line []byte) problem {
 
 // isVersion reports whether s is a version of HTTP alone, such as 1.1 or 2.
 func isVersion(s []byte) bool {
-	return (len(s) == 1 || len(s) == 3 && s[1] == '.') && s[0] >= '0' && s[0] <= '3'
+	return (len(s) == 1 || len(s) == 3 && s[1] == '.') && '0' <= s[0] && s[0] <= '3'
 }
 
 // setRequest sets method and target. It removes scheme and host from a target such as those that

@@ -58,7 +58,9 @@ func newParsers(o *Options) (parsers []parser, why, err error) {
 		found = true
 		p, failed := f.new(o)
 		if failed != nil {
-			why = failed
+			if why == nil || f.name == "common" { // the most likely of the formats that are tried
+				why = failed
+			}
 			continue
 		}
 		parsers = append(parsers, p)

@@ -205,6 +205,11 @@ type console struct{ *jsonParser }
 func newConsole(o *Options) (parser, error) {
 	l := caddyLayout
 	l.name, l.message = "caddy-console", ""
+	for _, role := range []string{"time", "date"} {
+		if name, ok := o.Fields[role]; ok {
+			return nil, noField(l.name, role+"="+name, "its time in front, and the fields of its object")
+		}
+	}
 	p, err := newJSON(l, o)
 	return &console{p}, err
 }

@@ -198,7 +198,7 @@ var jsonFormats = func() (rows []format) {
 			new: func(o *Options) (parser, error) { return newJSON(*l, o) }})
 	}
 	return append(rows,
-		format{name: "caddy-console", auto: true, new: newConsole},
+		format{name: "caddy-console", auto: true, free: true, new: newConsole},
 		format{name: "jsonl", free: true, new: func(o *Options) (parser, error) {
 			return newJSON(layout{name: "jsonl", atEnd: o.Fields["duration"] != ""}, o)
 		}})

@@ -24,8 +24,8 @@ var lackings = []lacking{
 		`<method> <path> <status> <bytes> - <ms> ms`, `<method> <path> <status> <ms> ms - <bytes>`}},
 	{"tower-http's TraceLayer, as of axum", "no client", "record the address in make_span_with, " +
 		"write JSON, and name its fields by --format jsonl --field", []string{
-		`<time> <level> request{method=<method> uri=<path> version=<protocol>}:*`,
-		`<time> <level> tower_http::trace::<event>:*`}},
+		`<level> request{method=<method> uri=<path> version=<protocol>}:*`, // behind its time
+		`<level> tower_http::trace::<event>:*`}},
 	{"Django's runserver", "no client", "serve by gunicorn with --access-logfile -", []string{
 		`[<day> <clock>] "<request...>" <status> <bytes>`}},
 	{"HAProxy without option httplog", "no request", "set option httplog", []string{

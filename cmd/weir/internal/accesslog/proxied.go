@@ -98,6 +98,10 @@ func (s *survey) note(o origins) string {
 		}
 		return fmt.Sprintf("In the first %d lines %s, such as those of a proxy.", s.lines, few) + hint
 	case o.public || !o.private && !o.proxy:
+		if c := s.columns["vhost"]; c != nil && c.lines*2 >= s.lines {
+			return "The lines begin with two addresses. The second counts as the client: to count " +
+				"by the first, use --field address=vhost."
+		}
 		return ""
 	case o.private && o.proxy:
 		have = "private, or those of Cloudflare"

@@ -6,12 +6,18 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 )
 
-// Lines as the servers write them, with addresses and names made up.
-var samples = []struct {
+// sample is a log with one request, as a program writes it.
+type sample struct {
 	format, what string
 	options      accesslog.Options
 	text, want   string
-}{
+}
+
+// ms returns a number of milliseconds.
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Lines as the servers write them, with addresses and names made up.
+var samples = []sample{
 	{"common", "Apache's common", accesslog.Options{},
 		`192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326`,
 		`2000-10-10T20:55:36 192.0.2.7 GET /apache_pb.gif 200 2326 ±1s`},

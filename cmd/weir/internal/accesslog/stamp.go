@@ -188,14 +188,14 @@ const maxLasted = 7 * 24 * time.Hour
 
 // unitOf returns the unit that the name of a field says, as in duration_ms and latencyNanos, or 0.
 func unitOf(name string) time.Duration {
-	name = strings.ToLower(name)
+	name = "_" + strings.ToLower(name)
 	for _, u := range []struct {
 		unit  time.Duration
 		names []string
 	}{
 		{time.Nanosecond, []string{"_ns", "nanos", "nanoseconds"}},
 		{time.Microsecond, []string{"_us", "_µs", "micros", "microseconds"}},
-		{time.Millisecond, []string{"_ms", "millis", "milliseconds", "inms"}},
+		{time.Millisecond, []string{"_ms", "millis", "milliseconds"}},
 		{time.Second, []string{"_s", "_sec", "_secs", "seconds"}},
 	} {
 		if slices.ContainsFunc(u.names, func(end string) bool {

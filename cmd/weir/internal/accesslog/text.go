@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/address"
 )
 
 // textFormat describes a format whose lines are texts with columns at fixed places.
@@ -21,6 +23,7 @@ type textFormat struct {
 	roles map[string]string // by role, the column that has it, if its name is another
 	after string            // a text in front of the line, such as the name of a logger
 	cut   string            // ends the target of a request, where a server appends to it
+	port  bool              // the address has a port behind it, without brackets for IPv6
 	atEnd bool              // if durations are known, stamps are the ends of requests
 
 	messages []string // begin lines that are no requests
@@ -149,9 +152,9 @@ func (f *textForm) cell(i int) []byte {
 	return f.cells[i]
 }
 
-// match cuts a line into cells. Where a server escapes nothing, a client may write what ends a
-// column, but it cannot take columns away: the line does not match then, since the last column is
-// a word.
+// match cuts a line into cells. A text in front of the last column, which is a word, ends where that
+// begins. Other texts end at the first that ends them. Where a server escapes nothing, a client may
+// write that, but it cannot take columns away: the last column is no word then.
 func (f *textForm) match(line []byte) bool {
 	for i, c := range f.columns {
 		before, any := strings.CutSuffix(c.before, "*")
@@ -167,11 +170,19 @@ func (f *textForm) match(line []byte) bool {
 			if !ok {
 				return false
 			}
-			f.cells[i], line = unescape(text), rest
+			if plain, ok := unescaped(text); ok {
+				text = plain
+			} else {
+				text = unescape(text)
+			}
+			f.cells[i], line = text, rest
 			continue
 		}
 		next := strings.TrimSuffix(f.columns[i+1].before, "*")
 		end := bytes.Index(line, []byte(next))
+		if c.kind == 'a' && i == len(f.columns)-3 {
+			end = bytes.LastIndex(line, []byte(next))
+		}
 		if blank := bytes.IndexByte(line, ' '); c.kind == 'w' {
 			if next == "" || next[0] == ' ' || blank >= 0 && blank < end {
 				end = blank
@@ -245,6 +256,9 @@ func (p *textParser) parse(line []byte, e *Entry) problem {
 	}
 	if why := p.request(f, e); why != fine {
 		return why
+	}
+	if p.format.port && f.at.address == 0 {
+		return e.setParsed(address.ParseWithPort(view(f.cell(0))))
 	}
 	return e.setAddress(firstCaptured(f.cell(f.at.address)))
 }

@@ -27,6 +27,7 @@ var textFormats = textRows(
 			`<address> [<time>] <frontend> <backend> <tq>/<tw>/<tc>/<tr>/<ms> <status> <bytes> <cookie> <set_cookie> <state> <connections> <queues> <captures...> "<request...>"*`,
 		},
 		messages: []string{"Connect from ", "Proxy ", "Server "},
+		port:     true,
 	},
 	textFormat{
 		name: "haproxy-clf", // option httplog clf
@@ -37,7 +38,7 @@ var textFormats = textRows(
 	textFormat{
 		name: "envoy",
 		lines: []string{
-			`[<time>] "<method> <path> <protocol>" <status> <flags> <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host...>" "<upstream>"`,
+			`[<time>] "<method> <path> <protocol>" <status> <flags> <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host>" "<upstream>"`,
 		},
 		roles: map[string]string{"address": "x-forwarded-for"},
 		says: "Envoy's default format has no address of the connection. The last one of " +
@@ -47,7 +48,7 @@ var textFormats = textRows(
 	textFormat{
 		name: "istio",
 		lines: []string{
-			`[<time>] "<method> <path> <protocol>" <status> <flags> <details> <termination> "<failure...>" <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host...>" "<upstream>" <cluster> <upstream_local> <local> <address> <sni> <route>`,
+			`[<time>] "<method> <path> <protocol>" <status> <flags> <details> <termination> "<failure...>" <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host>" "<upstream>" <cluster> <upstream_local> <local> <address> <sni> <route>`,
 		},
 	},
 	textFormat{

@@ -211,7 +211,7 @@ func withoutColours(line []byte) []byte {
 // cutCompose removes the prefix of docker compose, as in web-1  | ….
 func cutCompose(line []byte) []byte {
 	name, rest, ok := cutSpace(line)
-	if !ok || len(name) == 0 {
+	if !ok || len(name) == 0 || bytes.IndexByte(name, ':') >= 0 { // Fiber writes 07:51:53 | 200 | …
 		return line
 	}
 	if inner, ok := bytes.CutPrefix(bytes.TrimLeft(rest, " "), []byte("| ")); ok {
