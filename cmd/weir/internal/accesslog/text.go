@@ -26,7 +26,10 @@ type textFormat struct {
 	port  bool              // the address has a port behind it, without brackets for IPv6
 	atEnd bool              // if durations are known, stamps are the ends of requests
 
-	messages []string // begin lines that are no requests
+	decoded bool // the target of a request is logged without its escapes
+
+	messages []string          // begin lines that are no requests
+	refused  map[string]string // columns of requests that the server refused itself
 }
 
 // column is a column of a line.
@@ -254,6 +257,9 @@ func (p *textParser) parse(line []byte, e *Entry) problem {
 	for i, at := range f.extras {
 		e.Extra[i] = view(f.cell(at))
 	}
+	if p.isRefused(f) {
+		return noRequest
+	}
 	if why := p.request(f, e); why != fine {
 		return why
 	}
@@ -263,6 +269,16 @@ func (p *textParser) parse(line []byte, e *Entry) problem {
 	return e.setAddress(firstCaptured(f.cell(f.at.address)))
 }
 
+// isRefused reports whether the server refused the current line's request before any limit.
+func (p *textParser) isRefused(f *textForm) bool {
+	for name, text := range p.format.refused {
+		if i := f.index(name); i < 0 || string(f.cells[i]) != text {
+			return false
+		}
+	}
+	return len(p.format.refused) > 0
+}
+
 func (p *textParser) request(f *textForm, e *Entry) problem {
 	if f.at.path < 0 {
 		return e.setRequestLine(unescape(f.cell(f.at.request)))
@@ -270,6 +286,9 @@ func (p *textParser) request(f *textForm, e *Entry) problem {
 	path := f.cell(f.at.path)
 	if p.format.cut != "" {
 		path, _, _ = bytes.Cut(path, []byte(p.format.cut))
+	}
+	if p.format.decoded && bytes.IndexByte(path, '%') >= 0 {
+		path = bytes.ReplaceAll(path, []byte{'%'}, []byte("%25"))
 	}
 	return e.setRequest(f.cell(f.at.method), path)
 }

@@ -11,6 +11,7 @@ var textFormats = textRows(
 			"the program names its trusted proxies: then a client counts as any address that " +
 			"it names.",
 		messages: []string{"[GIN-debug]", "Error #"},
+		decoded:  true,
 	},
 	textFormat{
 		name: "chi",
@@ -41,6 +42,8 @@ var textFormats = textRows(
 			`[<time>] "<method> <path> <protocol>" <status> <flags> <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host>" "<upstream>"`,
 		},
 		roles: map[string]string{"address": "x-forwarded-for"},
+		// of a target with #, and the like: it appends no address then
+		refused: map[string]string{"status": "400", "request_id": "-"},
 		says: "Envoy's default format has no address of the connection. The last one of " +
 			"X-Forwarded-For counts: Envoy appends it with use_remote_address, and passes on " +
 			"what the client wrote without.",

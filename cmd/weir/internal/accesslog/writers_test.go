@@ -73,7 +73,7 @@ var writers = []struct {
 		return fmt.Sprintf("2024-02-24\t12:00:59\tLAX1\t392\t%s\tGET\td1.cloudfront.net\t%s\t200\t%s\t%s\t0.001",
 			w.client, iisText(w.target), urlText(w.referer), urlText(w.agent))
 	}},
-	{"gin", true, "", func(w written) string {
+	{"gin", false, "", func(w written) string {
 		return fmt.Sprintf("[GIN] 2024/02/24 - 12:00:59 | 200 |  12.31ms | %15s | GET      %q", w.client, w.target)
 	}},
 	{"chi", true, "", func(w written) string {
