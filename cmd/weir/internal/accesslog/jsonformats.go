@@ -48,7 +48,7 @@ var jsonLayouts = []layout{
 		method: []string{"method"}, target: []string{"path"}, query: []string{"query"},
 		line: []string{"request"}, host: []string{"localServerName"},
 		status: []string{"statusCode"}, bytes: []string{"size", "byteSentNC"},
-		// milliseconds up to Tomcat 10.0, and microseconds from 10.1 on
+		// its unit depends on the release: Tomcat 10.1 writes microseconds
 		lasted: []string{"elapsedTime"}, atEnd: true,
 		header: func(name string) string { return "requestHeaders." + name },
 	},
