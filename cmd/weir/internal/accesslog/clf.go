@@ -140,8 +140,8 @@ func newCLF(kind *clfKind, o *Options) (parser, error) {
 	return p, nil
 }
 
-// isForwarded reports whether a name is that of X-Forwarded-For or another header for the client, as
-// nginx, Apache and others write it.
+// isForwarded reports whether a name is that of X-Forwarded-For or another header for the client,
+// as nginx, Apache and others write it.
 func isForwarded(name string) bool {
 	name = strings.NewReplacer("_", "-", "%{", "", "}i", "").Replace(strings.ToLower(name))
 	switch strings.TrimPrefix(name, "http-") {
@@ -152,7 +152,7 @@ func isForwarded(name string) bool {
 }
 
 // choose gives the column of a guess its place: the one whose texts are addresses in most of the
-// first lines. It returns its name, or "" if there is none.
+// first lines. It returns its name, or "" without one.
 func (p *clf) choose(h *head, in *envelope) string {
 	found, tried := make(map[string]int), 0
 	for line := range h.lines {

@@ -2,10 +2,11 @@ package accesslog
 
 // envelopes are the fields of an object in which collectors put the line of a server: Docker,
 // Fluent Bit, Fluentd, Filebeat, Vector, journald, Google's logging, logcli.
-var envelopes = []string{"log", "message", "MESSAGE", "textPayload", "line", "event.original", "msg"}
+var envelopes = []string{
+	"log", "message", "MESSAGE", "textPayload", "line", "event.original", "msg",
+}
 
-// envelope is an object around each line of a log. nil: there is none, except those that [unwrap]
-// knows.
+// envelope is an object around each line of a log. A nil envelope opens what [unwrap] knows.
 type envelope struct {
 	scanner scanner
 	at      int

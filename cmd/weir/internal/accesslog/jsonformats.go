@@ -12,7 +12,7 @@ type layout struct {
 	date, time, address, method, target, query, line []string
 	host, status, bytes, lasted                      []string
 	unit                                             time.Duration // of lasted; 0: not in the log
-	atEnd                                            bool          // if lasted is known, the stamp is the end
+	atEnd                                            bool          // stamps are ends if lasted is known
 	header                                           func(canonical string) string
 
 	// needs are fields that each line about a request has, besides its method and target. Other

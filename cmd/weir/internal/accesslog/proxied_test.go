@@ -47,9 +47,11 @@ func TestClientsThatAreAProxyAreSaidToBe(t *testing.T) {
 			"--field address=vhost."},
 		"in quotes, before a duration": {`%p - - ` + stamp + ` "GET / HTTP/1.1" 200 5 "-" "a" 0.003 "%c"`,
 			"--field address=extra.2."},
-		"HAProxy's captures": {`%p:80 [29/Nov/2026:07:51:29.079] a b/s1 0/1/2/3/86 200 76 - - ---- 1/1/0/0/0 0/0 {%c|x} "GET / HTTP/1.1"`,
+		"HAProxy's captures": {`%p:80 [29/Nov/2026:07:51:29.079] a b/s1 0/1/2/3/86 200 76 - - ---- 1/1/0/0/0 0/0 {%c|x} ` +
+			`"GET / HTTP/1.1"`,
 			"--field address=captures."},
-		"JSON of nginx": {`{"time":"2024-02-24T12:00:59Z","remote_addr":"%p","request":"GET / HTTP/1.1","http_x_forwarded_for":"198.51.100.9, %c"}`,
+		"JSON of nginx": {`{"time":"2024-02-24T12:00:59Z","remote_addr":"%p","request":"GET / HTTP/1.1",` +
+			`"http_x_forwarded_for":"198.51.100.9, %c"}`,
 			"--field address=http_x_forwarded_for."},
 		"Caddy": {strings.Replace(caddy(0, `"X-Forwarded-For":["%c"]`), "192.0.2.7", "%p", 1),
 			"--field address=request.headers.X-Forwarded-For."},
@@ -211,11 +213,15 @@ func TestWhatLinesLackIsSaid(t *testing.T) {
 		"\x1b[0mGET /a \x1b[32m200\x1b[0m 0.221 ms - 5\x1b[0m":                        "morgan, and have no date",
 		`127.0.0.1 - GET /a HTTP/1.1 200 5 - 0.324 ms`:                                "morgan, and have no date",
 		`GET /a 200 5 - 0.265 ms`:                                                     "morgan, and have no date",
-		`2026-11-28T12:00:59.123456Z DEBUG request{method=GET uri=/a version=HTTP/1.1}: tower_http::trace::on_response: finished processing request latency=0 ms status=200`: "have no client",
-		`[28/Nov/2026 12:00:59] "GET /a HTTP/1.1" 200 5`:                                                            "Django's runserver, and have no client",
-		`<134>Nov 29 07:51:29 haproxy[1]: Connect from 127.0.0.1:46238 to 127.0.0.1:8105 (n/HTTP)`:                  "have no request: set option httplog",
-		`<134>Nov 29 07:51:29 haproxy[1]: 127.0.0.1:1 [29/Nov/2026:07:51:29.100] t b/s -1/-1/0 76 LR 1/1/0/0/0 0/0`: "have no request: set option httplog",
-		`2026/11/29 07:50:44 [error] 12#12: *1 open() failed, client: 192.0.2.1, request: "GET / HTTP/1.1"`:         "name the access log",
+		`2026-11-28T12:00:59.123456Z DEBUG request{method=GET uri=/a version=HTTP/1.1}: tower_http::trace::on_response: ` +
+			`finished processing request latency=0 ms status=200`: "have no client",
+		`[28/Nov/2026 12:00:59] "GET /a HTTP/1.1" 200 5`: "Django's runserver, and have no client",
+		`<134>Nov 29 07:51:29 haproxy[1]: Connect from 127.0.0.1:46238 to 127.0.0.1:8105 ` +
+			`(n/HTTP)`: "have no request: set option httplog",
+		`<134>Nov 29 07:51:29 haproxy[1]: 127.0.0.1:1 [29/Nov/2026:07:51:29.100] t b/s -1/-1/0 76 LR 1/1/0/0/0 ` +
+			`0/0`: "have no request: set option httplog",
+		`2026/11/29 07:50:44 [error] 12#12: *1 open() failed, client: 192.0.2.1, request: "GET / ` +
+			`HTTP/1.1"`: "name the access log",
 	} {
 		_, err := accesslog.New("log", strings.NewReader(line+"\n"+line+"\n"), &accesslog.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

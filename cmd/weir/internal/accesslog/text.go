@@ -155,8 +155,8 @@ func (f *textForm) cell(i int) []byte {
 	return f.cells[i]
 }
 
-// match cuts a line into cells. A text in front of the last column, which is a word, ends where that
-// begins. Other texts end at the first that ends them. Where a server escapes nothing, a client may
+// match cuts a line into cells. A text in front of the last column, which is a word, ends where
+// that begins. Other texts end at the first that ends them. Where a server escapes nothing, a client may
 // write that, but it cannot take columns away: the last column is no word then.
 func (f *textForm) match(line []byte) bool {
 	for i, c := range f.columns {

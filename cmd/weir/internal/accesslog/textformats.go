@@ -16,7 +16,8 @@ var textFormats = textRows(
 	textFormat{
 		name: "chi",
 		lines: []string{
-			`<time...> [<request_id>] "<method> <path> <protocol>" from <address> - <status> <bytes>B in <took>`,
+			`<time...> [<request_id>] "<method> <path> <protocol>" from <address> - <status> ` +
+				`<bytes>B in <took>`,
 			`<time...> "<method> <path> <protocol>" from <address> - <status> <bytes>B in <took>`,
 		},
 		atEnd: true,
@@ -24,8 +25,12 @@ var textFormats = textRows(
 	textFormat{
 		name: "haproxy", // option httplog, and option httpslog, which appends
 		lines: []string{
-			`<address> [<time>] <frontend> <backend> <tq>/<tw>/<tc>/<tr>/<ms> <status> <bytes> <cookie> <set_cookie> <state> <connections> <queues> "<request...>"*`,
-			`<address> [<time>] <frontend> <backend> <tq>/<tw>/<tc>/<tr>/<ms> <status> <bytes> <cookie> <set_cookie> <state> <connections> <queues> <captures...> "<request...>"*`,
+			`<address> [<time>] <frontend> <backend> <tq>/<tw>/<tc>/<tr>/<ms> <status> ` +
+				`<bytes> <cookie> <set_cookie> <state> <connections> <queues> ` +
+				`"<request...>"*`,
+			`<address> [<time>] <frontend> <backend> <tq>/<tw>/<tc>/<tr>/<ms> <status> ` +
+				`<bytes> <cookie> <set_cookie> <state> <connections> <queues> <captures...> ` +
+				`"<request...>"*`,
 		},
 		messages: []string{"Connect from ", "Proxy ", "Server "},
 		port:     true,
@@ -33,13 +38,17 @@ var textFormats = textRows(
 	textFormat{
 		name: "haproxy-clf", // option httplog clf
 		lines: []string{
-			`<address> - - [<time...>] "<request...>" <status> <bytes> "" "" <port> <millisecond> "<frontend>" "<backend>" "<server>" <tq> <tw> <tc> <tr> <ms> <state> *`,
+			`<address> - - [<time...>] "<request...>" <status> <bytes> "" "" <port> ` +
+				`<millisecond> "<frontend>" "<backend>" "<server>" <tq> <tw> <tc> <tr> <ms> ` +
+				`<state> *`,
 		},
 	},
 	textFormat{
 		name: "envoy",
 		lines: []string{
-			`[<time>] "<method> <path> <protocol>" <status> <flags> <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host>" "<upstream>"`,
+			`[<time>] "<method> <path> <protocol>" <status> <flags> <received> <bytes> <ms> ` +
+				`<upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" ` +
+				`"<host>" "<upstream>"`,
 		},
 		roles: map[string]string{"address": "x-forwarded-for"},
 		// of a target with #, and the like: it appends no address then
@@ -51,34 +60,44 @@ var textFormats = textRows(
 	textFormat{
 		name: "istio",
 		lines: []string{
-			`[<time>] "<method> <path> <protocol>" <status> <flags> <details> <termination> "<failure...>" <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" "<agent...>" "<request_id...>" "<host>" "<upstream>" <cluster> <upstream_local> <local> <address> <sni> <route>`,
+			`[<time>] "<method> <path> <protocol>" <status> <flags> <details> <termination> ` +
+				`"<failure...>" <received> <bytes> <ms> <upstream_ms> "<x-forwarded-for...>" ` +
+				`"<agent...>" "<request_id...>" "<host>" "<upstream>" <cluster> ` +
+				`<upstream_local> <local> <address> <sni> <route>`,
 		},
 	},
 	textFormat{
 		name: "squid",
 		lines: []string{
-			`<time> <ms> <address> <result>/<status> <bytes> <method> <path> <user> <hierarchy> <type>`,
+			`<time> <ms> <address> <result>/<status> <bytes> <method> <path> <user> ` +
+				`<hierarchy> <type>`,
 		},
 		atEnd: true,
 	},
 	textFormat{
 		name: "uwsgi",
 		lines: []string{
-			`[pid: <pid>|app: <app>|req: <req>] <address> (<user...>) {<vars> vars in <size> bytes} [<time...>] <method> <path> => generated <bytes> bytes in <ms> msecs (<protocol> <status>)*`,
-			`[pid: <pid>|app: <app>|req: <req>] <address> (<user...>) {<vars> vars in <size> bytes} [<time...>] <method> <path> => generated <bytes> bytes in <us> micros (<protocol> <status>)*`,
+			`[pid: <pid>|app: <app>|req: <req>] <address> (<user...>) {<vars> vars in <size> ` +
+				`bytes} [<time...>] <method> <path> => generated <bytes> bytes in <ms> msecs ` +
+				`(<protocol> <status>)*`,
+			`[pid: <pid>|app: <app>|req: <req>] <address> (<user...>) {<vars> vars in <size> ` +
+				`bytes} [<time...>] <method> <path> => generated <bytes> bytes in <us> ` +
+				`micros (<protocol> <status>)*`,
 		},
 	},
 	textFormat{
 		name: "actix", // by env_logger
 		lines: []string{
-			`[<time> <level> <logger>] <address> "<method> <path> <protocol>" <status> <bytes> "<referer...>" "<agent...>" <s>`,
+			`[<time> <level> <logger>] <address> "<method> <path> <protocol>" <status> ` +
+				`<bytes> "<referer...>" "<agent...>" <s>`,
 		},
 		atEnd: true,
 	},
 	textFormat{
 		name: "armeria",
 		lines: []string{
-			`<address> <ident> <user> <time...> "<method> <path> <protocol>" <status> <bytes> "<referer...>" "<agent...>" "<cookie...>"*`,
+			`<address> <ident> <user> <time...> "<method> <path> <protocol>" <status> <bytes> ` +
+				`"<referer...>" "<agent...>" "<cookie...>"*`,
 			`<address> <ident> <user> <time...> "<method> <path> <protocol>" <status> <bytes>`,
 		},
 		after: "com.linecorp.armeria.logging.access",

@@ -14,8 +14,8 @@ func trim(line []byte) []byte {
 
 // unwrap removes the text that other programs add around a server's line: colours, the quotes of a
 // CSV column, an object of Docker's json-file, and the prefixes of CRI, syslog (RFC 3164 and 5424),
-// docker compose, kubectl, gunicorn and hypercorn. It returns any other line unchanged. Each line is
-// unwrapped on its own, so wrapped lines may be mixed with others.
+// docker compose, kubectl, gunicorn and hypercorn. It returns any other line unchanged. Each line
+// is unwrapped on its own, so wrapped lines may be mixed with others.
 func unwrap(line []byte) []byte {
 	for range maxWraps {
 		if bytes.IndexByte(line, '\x1b') >= 0 {
@@ -141,8 +141,8 @@ func cutSyslog(line []byte) []byte {
 			return line
 		}
 	}
-	for inner, ok := bytes.CutPrefix(rest, []byte{'['}); ok; inner, ok = bytes.CutPrefix(rest, []byte{'['}) {
-		if _, rest, ok = cutElement(inner); !ok {
+	for len(rest) > 0 && rest[0] == '[' {
+		if _, rest, ok = cutElement(rest[1:]); !ok {
 			return line
 		}
 	}
