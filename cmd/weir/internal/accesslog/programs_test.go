@@ -169,6 +169,7 @@ func startTraefik(t *testing.T) *server {
 	writeFiles(t, dir, map[string]string{"traefik.yaml": fmt.Sprintf(`
 entryPoints: {web: {address: "%s"}}
 accessLog: {filePath: %s/traefik.log, format: json}
+ping: {entryPoint: web}
 `, addr, dir)})
 	s := &server{addr: addr, loose: true}
 	s.end = start(t, addr, dir, syscall.SIGTERM, "traefik", "--configFile=traefik.yaml")

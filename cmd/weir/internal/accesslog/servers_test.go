@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -289,9 +290,15 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 	fmt.Fprintf(conn, "%s\r\nHost: %s\r\n%sUser-Agent: %s\r\nReferer: %s\r\n"+
 		"Authorization: Basic %s\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n",
 		line, "example.com", header, anything(random, "\x00"), anything(random, "\x00"), user)
-	answer, _ := bufio.NewReader(conn).ReadString('\n')
-	if s.most == 0 { // some leave the connection open
-		io.Copy(io.Discard, conn)
+	reader := bufio.NewReader(conn)
+	answer, _ := reader.ReadString('\n')
+	if s.most == 0 {
+		io.Copy(io.Discard, reader)
+	} else { // some leave the connection open
+		all := bufio.NewReader(io.MultiReader(strings.NewReader(answer), reader))
+		if response, err := http.ReadResponse(all, nil); err == nil {
+			io.Copy(io.Discard, response.Body)
+		}
 	}
 	if words := strings.Fields(answer); len(words) > 1 && strings.HasPrefix(words[0], "HTTP/") {
 		r.status, _ = strconv.Atoi(words[1])
