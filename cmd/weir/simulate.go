@@ -48,11 +48,16 @@ denied: how much, when, and to whom. The engine of weir decides, by a clock that
 the log.
 
 Formats: Common and Combined, with or without virtual host, as Apache and nginx write
-them; JSON of Caddy, nginx and Traefik, and Traefik's Common; AWS ALB and CloudFront; W3C
-extended, as IIS writes it; and any JSON, one object in a line, by --field. Most of the
-first thousand lines decide about the format. Prefixes of Docker, Kubernetes and syslog are
-removed. Logs may be compressed by gzip or bzip2. Several are merged by time, and "-" is
-standard input.
+them; those of HAProxy, Envoy, Istio, Caddy, Traefik, Squid and Tomcat, of gin, chi, echo,
+pino, Fastify, uWSGI, actix, Armeria and Rack, of AWS, Cloudflare and Google; W3C extended,
+as IIS writes it; and any JSON, one object in a line, by --field. Most of the first thousand
+lines decide about the format. What Docker, Kubernetes, syslog and collectors put around
+lines is removed. Logs may be compressed by gzip or bzip2. Several are merged by time, and
+"-" is standard input.
+
+Behind a proxy, name the column that has the client, by --field address=extra.1 for the
+first one after the agent, or by --field address=http_x_forwarded_for, which finds it. The
+report says where addresses look like those of a proxy.
 
 Where stamps are whole seconds, everything is decided twice: with all requests of a second
 at its start, and spread evenly over it. The numbers are ranges then, such as 371–433.
@@ -112,11 +117,13 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 	flags.StringVar(&f.format, "format", "auto",
 		"the format of the logs: auto, "+strings.Join(accesslog.Formats(), ", "))
 	flags.StringSliceVar(&f.fields, "field", nil,
-		"where the log has something, as `what=name`: time, address, method, path, request, "+
-			"host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME; in JSON "+
-			"the name may be a path such as request.headers.X-Tenant")
+		"where the log has something, as `what=name`: time, date, address, method, path, query, "+
+			"request, host, status, bytes, duration, header.X, key.NAME, plan.NAME, cost.NAME, "+
+			"or line, in JSON around lines; in JSON the name may be a path such as "+
+			"request.headers.X-Tenant")
 	flags.StringVar(&f.unit, "duration-unit", "",
-		"the `unit` of durations: s, ms, us or ns; as the format has it unless set")
+		"the `unit` of durations: s, ms, us or ns; as the format or the name of the field has it "+
+			"unless set")
 	flags.StringVar(&f.stamp, "stamp", "",
 		"the `instant` of a line: start or end of the request; as the format has it unless set")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil,
@@ -191,9 +198,8 @@ func (f *simulateFlags) run(c *cobra.Command, logs []string) error {
 	if r.Requests == 0 {
 		return errors.Join(errors.New("the logs have no requests"+whyNone(r)), incomplete(r))
 	}
-	if n := r.Disordered(); n > 0 {
-		return errors.Join(fmt.Errorf("%d of %d lines are out of order: sort each log by time, "+
-			"or name its parts as separate files", n, r.Lines.Lines), incomplete(r))
+	if err := r.Disordered(); err != nil {
+		return errors.Join(err, incomplete(r))
 	}
 	if err := f.write(c.OutOrStdout(), r); err != nil {
 		return err

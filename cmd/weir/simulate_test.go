@@ -144,6 +144,31 @@ func TestALogThatIsOutOfOrderIsRefused(t *testing.T) {
 	}
 }
 
+// Durations in another unit put requests out of order whose stamps are in order.
+func TestDurationsInAnotherUnitAreNotADisorder(t *testing.T) {
+	var b strings.Builder
+	for i := range 120 {
+		took := 12
+		if i%2 == 1 {
+			took = 7000
+		}
+		fmt.Fprintf(&b, `{"time":%d,"ip":"203.0.113.9","m":"GET","p":"/","took":%d}`+"\n", 1795867259000+i*250, took)
+	}
+	log := put(t, t.TempDir(), "app.jsonl", []byte(b.String()))
+	fields := "time=time,address=ip,method=m,path=p,duration=took"
+	for unit, want := range map[string]string{
+		"s":  "the stamps are in order, but less their durations, of up to 1h56m40s",
+		"ms": "The longest duration was read as 7s.", "us": "The longest duration was read as 7ms.",
+		"": "the durations in the field took are numbers, such as 7000",
+	} {
+		code, out, errOut := simulated("--format", "jsonl", "--field", fields, "--duration-unit", unit, log)
+		if !strings.Contains(out+errOut, want) || strings.Contains(errOut, "out of order") ||
+			(code == exitDone) != (unit == "ms" || unit == "us") {
+			t.Errorf("%q: exit code %d: %s%s", unit, code, out, errOut)
+		}
+	}
+}
+
 func TestOneLogDoesNotCountTwice(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Join(spreadOver(100), "")

@@ -13,7 +13,7 @@ import (
 //
 //	https 2018-07-02T22:23:00.186641Z app/lb/50dc6c495c0c9188 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/ HTTP/1.1" "curl/7.46.0" …
 type alb struct {
-	hint   int
+	clock  stamps
 	extras []int
 }
 
@@ -38,6 +38,8 @@ const (
 	albCreated = 21
 )
 
+var albFormats = []format{{name: "alb", auto: true, new: newALB}}
+
 func newALB(o *Options) (parser, error) {
 	p := &alb{extras: make([]int, len(o.Extras))}
 	for i, extra := range o.Extras {
@@ -55,15 +57,16 @@ func newALB(o *Options) (parser, error) {
 			return nil, noField("alb", name, strings.Join(albColumns, ", "))
 		}
 	}
-	for role := range o.Fields {
-		if !isExtra(role) {
-			return nil, fixedField("alb", role)
-		}
+	if err := o.fixed("alb"); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
 func (p *alb) stampsEnds() bool { return false }
+
+// others yields nothing: the balancer itself is what clients reach.
+func (p *alb) others([]byte, func(string, []byte)) {}
 
 func (p *alb) parse(line []byte, e *Entry) problem {
 	var cells [23][]byte
@@ -84,7 +87,7 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 		!bytes.Contains(cells[2], []byte("/")) {
 		return malformed
 	}
-	at, exact, ok := readStamp(cells[albTime], &p.hint)
+	at, exact, ok := p.clock.read(cells[albTime])
 	if !ok {
 		return malformed
 	}
@@ -96,7 +99,7 @@ func (p *alb) parse(line []byte, e *Entry) problem {
 		}
 		e.Lasted += wait
 	}
-	if created, finer, ok := readStamp(cells[albCreated], &p.hint); ok && created <= at {
+	if created, finer, ok := p.clock.read(cells[albCreated]); ok && created <= at {
 		e.arrive(created, finer, false)
 	} else {
 		e.arrive(at, exact, true)

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
+	"strings"
 )
 
 const (
@@ -59,10 +61,17 @@ type shape struct {
 	hidden  bool
 	status  bool
 	host    bool
+	local   bool   // stamps name no zone
+	bare    string // the longest duration whose unit is not known, or ""
+	guess   string // the column that was chosen for a header, or ""
+
+	envelope *envelope
+	survey   survey
 }
 
 // detect reads the start of a log and finds the parser that fits most lines. If the log starts with
-// lines that are not requests, detect reads further.
+// lines that are not requests, detect reads further. Of lines that are not requests, objects may
+// have the lines in one of their fields.
 func detect(r io.Reader, parsers []parser, o *Options) (*head, shape, error) {
 	h := &head{}
 	best := trial{}
@@ -75,10 +84,15 @@ func detect(r io.Reader, parsers []parser, o *Options) (*head, shape, error) {
 			}
 			return nil, shape{}, fmt.Errorf("cannot be read: %w", err)
 		}
-		for _, p := range parsers {
-			t := try(p, h, most, o)
-			if tried = t.lines; t.compare(&best) > 0 {
-				best = t
+		for _, in := range h.envelopes(o) {
+			for _, p := range parsers {
+				t := try(p, h, most, o, in)
+				if tried = t.lines; t.compare(&best) > 0 {
+					best = t
+				}
+			}
+			if best.fit > 0 {
+				break
 			}
 		}
 		if best.fit > 0 || h.all {
@@ -86,28 +100,57 @@ func detect(r io.Reader, parsers []parser, o *Options) (*head, shape, error) {
 		}
 	}
 	if !best.isFormat(o) {
-		return nil, shape{}, notFound(o, tried)
+		return nil, shape{}, cmp.Or(lack(h, nil), notFound(o, tried))
 	}
-	return h, shape{
-		parser: best.parser, format: best.format(o),
-		exact: best.mostly(best.exact), hasEnds: best.mostly(best.ends),
-		status: best.mostly(best.statuses), host: best.mostly(best.hosts),
-		extras: best.extras, hidden: best.hidden,
-	}, nil
+	s := best.shape(o)
+	if s.bare != "" && o.Fields["duration"] != "" {
+		return nil, shape{}, fmt.Errorf("the durations in the field %s are numbers, such as %s, "+
+			"and the log does not say of what: say it by --duration-unit s, ms, us or ns",
+			o.Fields["duration"], s.bare)
+	}
+	for line := range h.lines {
+		e := Entry{Extra: make([]string, len(o.Extras))}
+		if line = s.envelope.open(line); s.survey.lines < linesTried && len(line) > 0 &&
+			len(line) <= maxLine && s.parser.parse(line, &e) == fine {
+			s.survey.add(s.parser, line, &e)
+		}
+	}
+	return h, s, nil
+}
+
+// envelopes returns the envelopes that the lines may have: the one that o names, or none and then
+// those of collectors, if a line is an object.
+func (h *head) envelopes(o *Options) []*envelope {
+	if path := o.Fields["line"]; path != "" {
+		return []*envelope{newEnvelope(path)}
+	}
+	all := []*envelope{nil}
+	for line := range h.lines {
+		if line = unwrap(trim(line)); len(line) > 0 && line[0] == '{' {
+			for _, path := range envelopes {
+				all = append(all, newEnvelope(path))
+			}
+			break
+		}
+	}
+	return all
 }
 
 func notFound(o *Options, tried int) error {
 	switch at := o.Fields["time"]; {
 	case o.Format == "jsonl" && at == "":
 		return fmt.Errorf("%w: name the fields of its JSON by --field "+
-			"time=NAME,address=NAME,method=NAME,path=NAME",
-			ErrFormat)
+			"time=NAME,address=NAME,method=NAME,path=NAME, or by --field line=NAME the one that "+
+			"has the line of a server", ErrFormat)
 	case o.Format == "jsonl":
 		return fmt.Errorf(
 			"%w: none of its first lines is a JSON object with a time in the field %q", ErrFormat,
 			at)
-	case o.Format != "" && o.Format != "auto":
+	case !o.isAuto():
 		return fmt.Errorf("%w: none of its first lines is of the format %s", ErrFormat, o.Format)
+	case isForwarded(o.Fields["address"]):
+		return fmt.Errorf("%w: no column of its first lines has addresses besides that of the "+
+			"client, so %s is not there", ErrFormat, o.Fields["address"])
 	}
 	return fmt.Errorf("%w: none of its first %d lines is a request in a known format: name the "+
 		"format by --format", ErrFormat, tried)
@@ -121,11 +164,25 @@ type trial struct {
 	other  int // lines of the format without a request
 
 	// Numbers of lines in fit: those that became entries, and entries with each property.
-	read, exact, ends, statuses, hosts int
+	read, exact, ends, statuses, hosts, locals int
 
 	formats map[string]int // number in fit by format
 	extras  []bool         // a line has the extra
 	hidden  bool
+	bare    string
+
+	envelope *envelope
+	guess    string
+}
+
+// shape returns what the trial tells of the log.
+func (t *trial) shape(o *Options) shape {
+	return shape{
+		parser: t.parser, format: t.format(o), exact: t.mostly(t.exact), hasEnds: t.mostly(t.ends),
+		status: t.mostly(t.statuses), host: t.mostly(t.hosts), extras: t.extras, hidden: t.hidden,
+		local: t.mostly(t.locals), bare: t.bare, envelope: t.envelope, guess: t.guess,
+		survey: survey{clients: make(map[netip.Addr]bool), columns: make(map[string]*addresses)},
+	}
 }
 
 // compare orders two parsers by the number of lines that fit.
@@ -148,7 +205,7 @@ func (t *trial) isFormat(o *Options) bool {
 		return t.formats[kind.named.name] > 0
 	}
 	_, isW3C := t.parser.(*w3c)
-	return t.fit > 0 || isW3C || o.Format != "" && o.Format != "auto"
+	return t.fit > 0 || isW3C || !o.isAuto()
 }
 
 // format returns the named format, or the format of most lines that fit.
@@ -169,14 +226,21 @@ func (t *trial) format(o *Options) string {
 }
 
 // try parses up to most of the first lines.
-func try(p parser, h *head, most int, o *Options) trial {
-	t := trial{parser: p, formats: make(map[string]int), extras: make([]bool, len(o.Extras))}
+func try(p parser, h *head, most int, o *Options, in *envelope) trial {
+	t := trial{parser: p, formats: make(map[string]int), extras: make([]bool, len(o.Extras)),
+		envelope: in}
+	if c, ok := p.(*clf); ok && c.guess != "" {
+		if t.guess = c.choose(h, in); t.guess == "" {
+			t.parser = nil
+			return t
+		}
+	}
 	e := Entry{Extra: make([]string, len(o.Extras))}
 	for line := range h.lines {
 		if t.lines == most {
 			break
 		}
-		if line = unwrap(trim(line)); len(line) == 0 || len(line) > maxLine {
+		if line = in.open(line); len(line) == 0 || len(line) > maxLine {
 			continue
 		}
 		t.lines++
@@ -210,6 +274,10 @@ func (t *trial) entry(e *Entry) {
 	count(&t.ends, e.HasEnd)
 	count(&t.statuses, e.Status != 0)
 	count(&t.hosts, e.Host != "")
+	count(&t.locals, e.local)
+	if len(e.bare) > len(t.bare) || len(e.bare) == len(t.bare) && e.bare > t.bare {
+		t.bare = strings.Clone(e.bare)
+	}
 	t.hidden = t.hidden || e.Redacted
 	for i, text := range e.Extra {
 		t.extras[i] = t.extras[i] || text != ""

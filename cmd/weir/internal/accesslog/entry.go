@@ -15,6 +15,7 @@ import (
 // read.
 type Entry struct {
 	At       int64 // arrival in microseconds since the Unix epoch
+	Stamp    int64 // the stamp of the line, which is At or later, in microseconds, too
 	Exact    bool  // the stamp is finer than a second
 	Lasted   time.Duration
 	HasEnd   bool // Lasted is known
@@ -27,6 +28,8 @@ type Entry struct {
 	Extra    []string // values of Options.Extras, "" if missing; "\n" separates lines of a header
 	Redacted bool     // the log hides a value of Extra
 	format   string   // format of the line
+	local    bool     // the stamp names no zone
+	bare     string   // a duration whose unit is not known, or ""
 }
 
 // reset clears e and keeps the memory of Extra.
@@ -39,7 +42,7 @@ func (e *Entry) reset() {
 // arrive sets the time of arrival, at least 0. A stamp in whole seconds less a duration is
 // uncertain by a second, so the result is rounded to a whole second.
 func (e *Entry) arrive(stamp int64, exact, atEnd bool) {
-	e.At, e.Exact = stamp, exact
+	e.At, e.Stamp, e.Exact = stamp, stamp, exact
 	if !atEnd || !e.HasEnd {
 		return
 	}
@@ -47,6 +50,16 @@ func (e *Entry) arrive(stamp int64, exact, atEnd bool) {
 	if !exact {
 		e.At = (e.At + 500_000) / 1_000_000 * 1_000_000
 	}
+}
+
+// last sets the duration: a number of units, or a text such as 12ms. Without a unit, a number says
+// nothing.
+func (e *Entry) last(text []byte, unit time.Duration) {
+	if unit == 0 && len(text) > 0 && isNumber(text) {
+		e.bare = view(text)
+		return
+	}
+	e.Lasted, e.HasEnd = readDuration(text, unit)
 }
 
 // setAddress sets the address of the client. In a list such as X-Forwarded-For, or in several lines
@@ -89,10 +102,19 @@ func (e *Entry) setRequestLine(line []byte) problem {
 	target := rest
 	if i := bytes.LastIndex(rest, []byte(" HTTP/")); i >= 0 {
 		target = bytes.TrimRight(rest[:i], " ")
-	} else if bytes.IndexByte(rest, ' ') >= 0 {
-		return noRequest
+	} else if before, version := cutLast(rest); len(before) > 0 {
+		// hypercorn writes GET / 1.1
+		if !isVersion(version) || bytes.IndexByte(before, ' ') >= 0 {
+			return noRequest
+		}
+		target = before
 	}
 	return e.setRequest(method, target)
+}
+
+// isVersion reports whether s is a version of HTTP alone, such as 1.1 or 2.
+func isVersion(s []byte) bool {
+	return (len(s) == 1 || len(s) == 3 && s[1] == '.') && '0' <= s[0] && s[0] <= '3'
 }
 
 // setRequest sets method and target. It removes scheme and host from a target such as those that

@@ -1,8 +1,10 @@
 package accesslog
 
 import (
+	"cmp"
 	"fmt"
 	"net/textproto"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -14,6 +16,10 @@ type parser interface {
 
 	// parse parses a line into e, including the name of its format.
 	parse(line []byte, e *Entry) problem
+
+	// others yields the columns of a line besides the client's that may have addresses, by the
+	// names that Options.Fields may use. Only the first lines of a log are asked.
+	others(line []byte, yield func(name string, text []byte))
 }
 
 // problem is the reason why a line has no entry.
@@ -44,30 +50,45 @@ const (
 type Options struct {
 	Format string // one of [Formats]; "" or "auto": detect
 
-	// Fields maps roles to names of fields. Roles are time, address, method, path, request (the
-	// line "GET / HTTP/1.1"), host, status, bytes, duration, and the names of Extras. The name of a
-	// nested JSON field is a path such as request.headers.X-Tenant.
+	// Fields maps roles to names of fields. Roles are those of the list roles, and the names of
+	// Extras. The name of a nested JSON field is a path such as request.headers.X-Tenant.
 	Fields map[string]string
 
 	// Extras are additional values for entries: header.X-Tenant, or a name in Fields. Entry.Extra
 	// has the same order.
 	Extras []string
 
-	Unit  time.Duration // of durations; 0: as defined by the format, otherwise seconds
+	Unit  time.Duration // of durations; 0: as the format or the name of the field says
 	Stamp Stamp
 }
 
-func (o *Options) unit() time.Duration {
-	if o.Unit == 0 {
-		return time.Second
+// isAuto reports whether the format is to be detected.
+func (o *Options) isAuto() bool { return o.Format == "" || o.Format == "auto" }
+
+// unit returns the unit of durations: that of Options, of the name of the field, or of the format.
+func (o *Options) unit(byFormat time.Duration) time.Duration {
+	name := o.Fields["duration"]
+	switch {
+	case o.Unit != 0:
+		return o.Unit
+	case name != "":
+		return unitOf(name)
 	}
-	return o.Unit
+	return byFormat
 }
 
-// roles are the roles that Options.Fields may name, without extras.
+// atEnd reports whether a stamp is the end of a request whose duration is known.
+func (o *Options) atEnd(byFormat bool) bool {
+	if o.Stamp == ByFormat {
+		return byFormat
+	}
+	return o.Stamp == AtEnd
+}
+
+// roles are the roles that Options.Fields may name, without extras: request is the line
+// "GET / HTTP/1.1", and line the whole line of a server, as a text in JSON.
 var roles = []string{"time", "date", "address", "method", "path", "query", "request", "host",
-	"status", "bytes",
-	"duration"}
+	"status", "bytes", "duration", "line"}
 
 // isExtra reports whether a role is an extra.
 func isExtra(role string) bool { return strings.Contains(role, ".") }
@@ -76,9 +97,15 @@ func noField(format, name, known string) error {
 	return fmt.Errorf("format %s has no field %q: it has %s", format, name, known)
 }
 
-func fixedField(format, role string) error {
-	return fmt.Errorf("format %s has a fixed place for %s: fields can be named in JSON and W3C "+
-		"logs only", format, role)
+// fixed returns an error if Fields names a role that the format does not leave to it.
+func (o *Options) fixed(format string, free ...string) error {
+	for role := range o.Fields {
+		if !isExtra(role) && role != "line" && !slices.Contains(free, role) {
+			return fmt.Errorf("format %s has a fixed place for %s: --field may name %s there",
+				format, role, cmp.Or(strings.Join(free, ", "), "key.NAME and the like"))
+		}
+	}
+	return nil
 }
 
 // view returns b as a string without a copy.

@@ -2,93 +2,39 @@ package accesslog
 
 import (
 	"bytes"
+	"slices"
 	"strings"
-	"time"
 )
-
-// layout maps the fields of a server's JSON logs. Of several paths, the first one present counts.
-type layout struct {
-	name                                string
-	time, address, method, target, line []string
-	host, status, bytes, lasted         []string
-	unit                                time.Duration // unit of lasted
-	// if lasted is known, the stamp is the end of the request
-	atEnd  bool
-	header func(canonical string) string
-
-	// message is a field whose text ends in "handled request" in lines about requests. "": none.
-	message string
-}
-
-// handled ends the message of a request. Caddy also logs errors with the request.
-const handled = "handled request"
-
-// jsonLayouts are the JSON formats without a field map, in the order in which they are tried.
-var jsonLayouts = []layout{
-	{
-		name: "caddy", message: "msg",
-		time:    []string{"ts", "time", "timestamp"},
-		address: []string{"request.client_ip", "request.remote_ip", "request.remote_addr"},
-		method:  []string{"request.method"}, target: []string{"request.uri"},
-		host:   []string{"request.host"},
-		status: []string{"status"}, bytes: []string{"size"}, lasted: []string{"duration"},
-		unit: time.Second, atEnd: true,
-		header: func(name string) string { return "request.headers." + name },
-	},
-	{
-		name: "traefik",
-		time: []string{"StartUTC", "StartLocal"}, address: []string{"ClientHost", "ClientAddr"},
-		method: []string{"RequestMethod"}, target: []string{"RequestPath"},
-		host:   []string{"RequestHost", "RequestAddr"},
-		status: []string{"DownstreamStatus", "OriginStatus"},
-		bytes:  []string{"DownstreamContentSize"},
-		lasted: []string{"Duration"}, unit: time.Nanosecond,
-		header: func(name string) string { return "request_" + name },
-	},
-	{
-		name: "nginx-json",
-		time: []string{
-			"msec", "time_msec", "time_iso8601", "time_local", "time", "timestamp", "@timestamp",
-			"ts",
-		},
-		address: []string{
-			"remote_addr", "remote_ip", "client_ip", "clientip", "client", "ip", "address",
-		},
-		method: []string{"request_method", "method"},
-		target: []string{"request_uri", "uri", "url", "path"},
-		line:   []string{"request"},
-		host:   []string{"http_host", "host", "server_name", "vhost"},
-		status: []string{"status", "status_code"},
-		bytes:  []string{"body_bytes_sent", "bytes_sent", "bytes"},
-		lasted: []string{"request_time"},
-		unit:   time.Second, atEnd: true,
-		header: func(name string) string {
-			return "http_" + strings.ReplaceAll(strings.ToLower(name), "-", "_")
-		},
-	},
-}
 
 type jsonParser struct {
 	layout  *layout
 	scanner scanner
 	message int // -1: none
-	at      struct{ time, address, method, target, line, host, status, bytes, lasted, extras []int }
-	hint    int
+	needs   []int
+	clock   stamps
+	stamp   []byte
+	at      struct {
+		date, time, address, method, target, query, line, host, status, bytes, lasted, extras []int
+	}
 }
 
 // newJSON returns a parser of a layout, with the fields of o replacing those of the layout.
-func newJSON(l layout, o *Options) (parser, error) {
+func newJSON(l layout, o *Options) (*jsonParser, error) {
 	p := &jsonParser{layout: &l, message: -1}
 	if l.message != "" {
 		p.message = p.scanner.want(l.message)
+	}
+	for _, path := range l.needs {
+		p.needs = append(p.needs, p.scanner.want(path))
 	}
 	for role, paths := range map[string]struct {
 		at    *[]int
 		paths []string
 	}{
-		"time": {&p.at.time, l.time}, "address": {&p.at.address, l.address},
+		"date": {&p.at.date, l.date}, "time": {&p.at.time, l.time},
+		"address": {&p.at.address, l.address},
 		"method":  {&p.at.method, l.method},
-		"path":    {&p.at.target, l.target},
+		"path":    {&p.at.target, l.target}, "query": {&p.at.query, l.query},
 		"request": {&p.at.line, l.line}, "host": {&p.at.host, l.host},
 		"status":   {&p.at.status, l.status},
 		"bytes":    {&p.at.bytes, l.bytes},
@@ -101,16 +47,7 @@ func newJSON(l layout, o *Options) (parser, error) {
 			*paths.at = append(*paths.at, p.scanner.want(path))
 		}
 	}
-	if o.Fields["duration"] != "" {
-		l.unit = o.unit()
-		l.atEnd = o.Stamp != AtStart
-	}
-	switch o.Stamp {
-	case AtStart:
-		l.atEnd = false
-	case AtEnd:
-		l.atEnd = true
-	}
+	l.unit, l.atEnd = o.unit(l.unit), o.atEnd(l.atEnd || o.Fields["duration"] != "")
 	for _, extra := range o.Extras {
 		path := o.Fields[extra]
 		if header, ok := strings.CutPrefix(extra, "header."); ok && path == "" && l.header != nil {
@@ -150,9 +87,18 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 	if !p.scanner.scan(line) {
 		return malformed
 	}
-	e.format = p.layout.name
 	stamp, _ := p.one(p.at.time)
-	at, exact, ok := readStamp(stamp, &p.hint)
+	if day, _ := p.one(p.at.date); day != nil && stamp != nil {
+		p.stamp = append(append(append(p.stamp[:0], day...), 'T'), stamp...)
+		stamp = p.stamp
+	}
+	return p.entry(stamp, e)
+}
+
+// entry sets e from the line that was scanned and from its stamp.
+func (p *jsonParser) entry(stamp []byte, e *Entry) problem {
+	e.format = p.layout.name
+	at, exact, ok := p.clock.read(stamp)
 	switch isOther := !p.isRequest(); {
 	// the fields of jsonl are named: without a time, the name is wrong
 	case isOther && (ok || p.layout.name != "jsonl"):
@@ -160,6 +106,7 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 	case !ok:
 		return malformed
 	}
+	e.local = p.clock.local
 	if text, ok := p.one(p.at.status); ok {
 		e.Status = readStatus(text)
 	}
@@ -167,7 +114,7 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 		e.Bytes = readSize(text)
 	}
 	if text, ok := p.one(p.at.lasted); ok {
-		e.Lasted, e.HasEnd = readDuration(text, p.layout.unit)
+		e.last(text, p.layout.unit)
 	}
 	if text, ok := p.one(p.at.host); ok {
 		e.Host = view(text)
@@ -192,7 +139,13 @@ func (p *jsonParser) parse(line []byte, e *Entry) problem {
 // isRequest reports whether the line is about a request. Servers log other messages, too.
 func (p *jsonParser) isRequest() bool {
 	if p.message >= 0 {
-		if v := p.scanner.values[p.message]; v.known && !bytes.HasSuffix(v.text, []byte(handled)) {
+		v := p.scanner.values[p.message]
+		if v.known && !bytes.HasSuffix(v.text, []byte(p.layout.ending)) {
+			return false
+		}
+	}
+	for _, i := range p.needs {
+		if !p.scanner.values[i].known {
 			return false
 		}
 	}
@@ -208,7 +161,82 @@ func (p *jsonParser) request(e *Entry) problem {
 				return fine
 			}
 		}
+		if query, _ := p.one(p.at.query); query != nil {
+			target = slices.Concat(target, []byte{'?'}, bytes.TrimPrefix(query, []byte{'?'}))
+		}
 		return e.setRequest(method, target)
 	}
 	return e.setRequestLine(line)
+}
+
+// forwarded are names of fields that have the header X-Forwarded-For or its like.
+var forwarded = []string{
+	"x_forwarded_for", "x-forwarded-for", "X-Forwarded-For", "xff", "http_x_forwarded_for",
+	"forwarded_for", "http_x_real_ip", "cf_connecting_ip", "http_cf_connecting_ip",
+}
+
+func (p *jsonParser) others(line []byte, yield func(name string, text []byte)) {
+	var s scanner
+	paths := slices.Clone(forwarded)
+	if p.layout.header != nil {
+		for _, header := range []string{"X-Forwarded-For", "X-Real-Ip", "Cf-Connecting-Ip"} {
+			paths = append(paths, p.layout.header(header))
+		}
+	}
+	for _, path := range paths {
+		s.want(path)
+	}
+	if !s.scan(line) {
+		return
+	}
+	for path, i := range s.wanted {
+		at, used := p.scanner.wanted[path]
+		if path != "" && s.values[i].known && !(used && slices.Contains(p.at.address, at)) {
+			yield(path, s.values[i].text)
+		}
+	}
+}
+
+// console reads what Caddy writes for a console: columns apart by tabs, and an object.
+//
+//	2026/11/29 07:50:44.781	INFO	http.log.access.log0	handled request	{"request": …}
+type console struct{ *jsonParser }
+
+func newConsole(o *Options) (parser, error) {
+	l := caddyLayout
+	l.name, l.message = "caddy-console", ""
+	for _, role := range []string{"time", "date"} {
+		if name, ok := o.Fields[role]; ok {
+			return nil, noField(l.name, role+"="+name, "its time in front, and the fields of its object")
+		}
+	}
+	p, err := newJSON(l, o)
+	return &console{p}, err
+}
+
+func (p *console) parse(line []byte, e *Entry) problem {
+	stamp, rest, ok := bytes.Cut(line, []byte{'\t'})
+	if !ok || !isStampLike(stamp) {
+		return malformed
+	}
+	before, object, ok := bytes.Cut(rest, []byte("\t{"))
+	if !ok || !bytes.HasSuffix(before, []byte(caddyLayout.ending)) {
+		if _, _, ok := p.clock.read(stamp); ok {
+			return otherLine
+		}
+		return malformed
+	}
+	if !p.scanner.scan(rest[len(rest)-len(object)-1:]) {
+		return malformed
+	}
+	return p.entry(stamp, e)
+}
+
+// isStampLike reports whether text may be a stamp, which begins with a digit.
+func isStampLike(text []byte) bool { return len(text) > 0 && text[0] >= '0' && text[0] <= '9' }
+
+func (p *console) others(line []byte, yield func(name string, text []byte)) {
+	if i := bytes.Index(line, []byte("\t{")); i >= 0 {
+		p.jsonParser.others(line[i+1:], yield)
+	}
 }

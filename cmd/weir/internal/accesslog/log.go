@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 )
@@ -23,6 +24,9 @@ type Log struct {
 	last    []byte // the latest line
 	closers []io.Closer
 	text    maphash.Hash // hash of the decompressed text so far
+	longest time.Duration
+	origins origins
+	options *Options
 }
 
 // seed is shared by all logs, so that equal texts have equal hashes.
@@ -31,7 +35,7 @@ var seed = maphash.MakeSeed()
 // New reads the start of a log, which may be compressed by gzip or bzip2, and detects its format.
 // name is for errors. Close the log afterwards; r stays open.
 func New(name string, r io.Reader, o *Options) (*Log, error) {
-	l := &Log{file: name}
+	l := &Log{file: name, options: o}
 	plain, err := l.decompress(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", visible.Name(name), err)
@@ -118,6 +122,47 @@ func (l *Log) Has(i int) bool { return l.parser != nil && l.extras[i] }
 // Redacted reports whether the first lines hide a value of Options.Extras.
 func (l *Log) Redacted() bool { return l.hidden }
 
+// Longest returns the longest duration so far.
+func (l *Log) Longest() time.Duration { return l.longest }
+
+// Notes returns what a reader of a report should know about the log, once it was read to its end:
+// what was guessed, and what the lines do not say.
+func (l *Log) Notes() (notes []string) {
+	if l.parser == nil || l.tally.counts.Requests == 0 {
+		return nil
+	}
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if l.guess != "" {
+		note("The column %s was taken for %s, since it has addresses: --field address=NAME names "+
+			"another.", l.guess, l.parser.(*clf).guess)
+	}
+	if text := says(l.format); text != "" && l.options.Fields["address"] == "" {
+		note("%s", text)
+	}
+	if l.options.Fields["address"] == "" {
+		if text := l.survey.note(l.origins); text != "" {
+			note("%s", text)
+		}
+	}
+	_, isW3C := l.parser.(*w3c)
+	switch {
+	case l.bare != "":
+		note("The durations, such as %s, were not used, since the log does not say what they "+
+			"count: say it by --duration-unit s, ms, us or ns.", l.bare)
+	case l.longest > 0 && (isW3C || l.options.Unit != 0 || l.options.Fields["duration"] != ""):
+		note("The longest duration was read as %s. If requests take other times, say what "+
+			"durations count by --duration-unit.", l.longest)
+	case l.longest == 0 && l.options.Unit != 0:
+		note("--duration-unit has no effect: the lines have no durations, or their field is not " +
+			"named by --field duration=NAME.")
+	}
+	if l.local {
+		note("The stamps name no zone, and were read as UTC. If the server has another zone, " +
+			"periods of the calendar, such as a day, begin at other requests.")
+	}
+	return notes
+}
+
 // Text returns a hash of the log's text, once it was read to its end. Logs of equal text have equal
 // hashes.
 func (l *Log) Text() uint64 { return l.text.Sum64() }
@@ -145,7 +190,7 @@ func (l *Log) Next(e *Entry) bool {
 		if err != nil && err != io.EOF {
 			counts.Incomplete = true
 		}
-		if line = unwrap(trim(line)); len(line) > 0 {
+		if line = l.envelope.open(line); len(line) > 0 {
 			e.reset()
 			l.last = line
 			why := l.parser.parse(line, e)
@@ -158,6 +203,8 @@ func (l *Log) Next(e *Entry) bool {
 			}
 			if why == fine {
 				counts.Requests++
+				l.longest = max(l.longest, e.Lasted)
+				l.origins.add(e.Address)
 				return true
 			}
 			l.tally.add(why, line, l.line, l.format)
@@ -171,7 +218,7 @@ func (l *Log) Next(e *Entry) bool {
 // isLess reports whether a line has fewer fields of the common log format than most others.
 func (l *Log) isLess(e *Entry) bool {
 	_, isCLF := l.parser.(*clf)
-	return isCLF && e.format != l.format && len(e.format) < len(l.format)
+	return isCLF && rankOf(e.format) > rankOf(l.format)
 }
 
 // Reject moves the latest request of Next to the lines without a request: a server would have

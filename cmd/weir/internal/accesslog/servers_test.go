@@ -2,12 +2,14 @@ package accesslog_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -64,6 +66,12 @@ type server struct {
 	end   func()                       // ends the server, which completes its logs
 	logs  map[string]accesslog.Options // by path
 	tells bool                         // a field X-Client has the address of the client
+
+	// A server that escapes nothing, or writes targets in another way: lines may be listed as
+	// unread, and targets are not compared.
+	loose bool
+
+	most int // requests; 0: as the size of the run is
 }
 
 // start starts a program that listens at an address, and returns what ends it.
@@ -255,7 +263,11 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(30 * time.Second))
+	patience := 30 * time.Second
+	if s.most > 0 {
+		patience = time.Second // some wait for more of what is no request
+	}
+	conn.SetDeadline(time.Now().Add(patience))
 	r := &sent{client: peer, method: "GET", target: "/" + anything(random, " \t\x01\x7f")}
 	if random.IntN(8) == 0 {
 		r.method = []string{"POST", "get", "OPTIONS", "VERSION-CONTROL", "X_Y"}[random.IntN(5)]
@@ -278,8 +290,16 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 	fmt.Fprintf(conn, "%s\r\nHost: %s\r\n%sUser-Agent: %s\r\nReferer: %s\r\n"+
 		"Authorization: Basic %s\r\nX-Forwarded-For: 203.0.113.9\r\nConnection: close\r\n\r\n",
 		line, "example.com", header, anything(random, "\x00"), anything(random, "\x00"), user)
-	answer, _ := bufio.NewReader(conn).ReadString('\n')
-	io.Copy(io.Discard, conn)
+	reader := bufio.NewReader(conn)
+	answer, _ := reader.ReadString('\n')
+	if s.most == 0 {
+		io.Copy(io.Discard, reader)
+	} else { // some leave the connection open
+		all := bufio.NewReader(io.MultiReader(strings.NewReader(answer), reader))
+		if response, err := http.ReadResponse(all, nil); err == nil {
+			io.Copy(io.Discard, response.Body)
+		}
+	}
 	if words := strings.Fields(answer); len(words) > 1 && strings.HasPrefix(words[0], "HTTP/") {
 		r.status, _ = strconv.Atoi(words[1])
 	}
@@ -291,7 +311,7 @@ func (s *server) request(t *testing.T, random *rand.Rand, i int) *sent {
 func testServer(t *testing.T, s *server) {
 	random := testrun.Random(t)
 	requests := make(map[netip.Addr]*sent)
-	for i := range testrun.Sized(60, 1500) {
+	for i := range cmp.Or(s.most, testrun.Sized(60, 1500)) {
 		peer, _ := clients(i)
 		requests[peer] = s.request(t, random, i)
 		requests[requests[peer].client] = requests[peer]
@@ -312,7 +332,8 @@ func testServer(t *testing.T, s *server) {
 			}
 			r.counted++
 			if r.isAnswered() &&
-				(e.Address != r.client || e.Method != r.method || !same(e.Target, r.target) || e.Status != r.status) {
+				(e.Address != r.client || !s.loose && (e.Method != r.method || !same(e.Target, r.target)) ||
+					e.Status != r.status && e.Status != 0) {
 				t.Errorf("%s: got %s %s %q, %d, want %+v", filepath.Base(path), e.Address, e.Method, e.Target, e.Status,
 					r)
 			}
@@ -322,7 +343,7 @@ func testServer(t *testing.T, s *server) {
 			if client != r.client {
 				continue // the address of its connection
 			}
-			if r.counted > 1 || r.counted == 0 && r.isAnswered() {
+			if r.counted > 1 || r.counted == 0 && r.isAnswered() && !s.loose {
 				t.Errorf("%s: %+v is counted %d times", filepath.Base(path), r, r.counted)
 			}
 			if r.counted = 0; !r.isAnswered() {
@@ -331,6 +352,12 @@ func testServer(t *testing.T, s *server) {
 		}
 		c := l.Counts()
 		lines := int64(strings.Count(string(text), "\n"))
+		if s.loose {
+			if c.Requests == 0 || c.Unread() > c.Lines/2 || c.Incomplete {
+				t.Errorf("%s: %+v", filepath.Base(path), c)
+			}
+			continue
+		}
 		if skipped := c.Lines - c.Requests - c.Other; c.Lines != lines || skipped > refused+1 || c.Incomplete ||
 			c.Malformed+c.Binary+c.TooLong > 0 {
 			t.Errorf("%s: %d lines, %d refused, %+v", filepath.Base(path), lines, refused, c)

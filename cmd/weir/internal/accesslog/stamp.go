@@ -2,7 +2,9 @@ package accesslog
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -51,28 +53,41 @@ func inRange(us int64) (int64, bool) { return us, us >= 0 && us <= maxInstant }
 
 // layouts are the layouts of stamps in logs, besides numbers. Go accepts a fraction of a second
 // with any layout.
-var layouts = []string{
-	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00",
-	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05",
-	"2006/01/02 15:04:05", clfStamp, time.RFC1123Z, time.RFC1123, time.ANSIC, time.UnixDate,
+var layouts = []struct {
+	layout string
+	local  bool // it names no zone
+}{
+	{time.RFC3339, false}, {"2006-01-02T15:04:05Z0700", false}, {"2006-01-02T15:04:05", true},
+	{"2006-01-02 15:04:05Z07:00", false}, {"2006-01-02 15:04:05 -0700", false},
+	{"2006-01-02 15:04:05", true}, {"2006/01/02 15:04:05", true}, {clfStamp, false},
+	{"02/Jan/2006:15:04:05", true},  // HAProxy
+	{"2006/01/02 - 15:04:05", true}, // gin
+	{"02/Jan/2006 15:04:05", true},  // Werkzeug, and the server of Python
+	{time.RFC1123Z, false}, {time.RFC1123, false}, {time.ANSIC, true}, {time.UnixDate, false},
 }
 
-// readStamp parses a stamp of JSON or W3C logs: a text in one of the layouts, or a number since the
-// epoch whose size determines its unit. exact reports whether it is finer than a second. hint is
-// the layout of the previous stamp, which is tried first.
-func readStamp(s []byte, hint *int) (at int64, exact, ok bool) {
+// stamps reads the stamps of one log.
+type stamps struct {
+	layout int  // layout of the previous stamp, which is tried first
+	local  bool // the previous stamp names no zone: it was read as UTC
+}
+
+// read parses a stamp: a text in one of the layouts, or a number since the epoch whose size
+// determines its unit. exact reports whether it is finer than a second.
+func (c *stamps) read(s []byte) (at int64, exact, ok bool) {
 	s = bytes.Trim(s, " []")
 	if len(s) == 0 || len(s) > 64 {
 		return 0, false, false
 	}
 	if isNumber(s) {
+		c.local = false
 		return readEpoch(s)
 	}
 	text := view(s)
 	for i := range layouts {
-		try := (i + *hint) % len(layouts)
-		if t, err := time.Parse(layouts[try], text); err == nil {
-			*hint = try
+		try := (i + c.layout) % len(layouts)
+		if t, err := time.Parse(layouts[try].layout, text); err == nil {
+			c.layout, c.local = try, layouts[try].local
 			at, ok = inRange(t.UnixMicro())
 			return at, hasFraction(s), ok
 		}
@@ -170,3 +185,24 @@ func readDuration(s []byte, unit time.Duration) (time.Duration, bool) {
 
 // maxLasted is the longest plausible duration.
 const maxLasted = 7 * 24 * time.Hour
+
+// unitOf returns the unit that the name of a field says, as in duration_ms and latencyNanos, or 0.
+func unitOf(name string) time.Duration {
+	name = "_" + strings.ToLower(name)
+	for _, u := range []struct {
+		unit  time.Duration
+		names []string
+	}{
+		{time.Nanosecond, []string{"_ns", "nanos", "nanoseconds"}},
+		{time.Microsecond, []string{"_us", "_µs", "micros", "microseconds"}},
+		{time.Millisecond, []string{"_ms", "millis", "milliseconds"}},
+		{time.Second, []string{"_s", "_sec", "_secs", "seconds"}},
+	} {
+		if slices.ContainsFunc(u.names, func(end string) bool {
+			return strings.HasSuffix(name, end)
+		}) {
+			return u.unit
+		}
+	}
+	return 0
+}

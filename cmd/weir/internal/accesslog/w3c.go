@@ -18,8 +18,23 @@ type w3c struct {
 	extras     []int
 	day        string // from a #Date line
 	seconds    bool   // durations are seconds, since some have a fraction
-	hint       int
+	names      []string
+	clock      stamps
+	stamp      []byte
 	cells      [][]byte
+}
+
+// columnFormats are the rows of formats whose lines name their columns.
+var columnFormats = []format{
+	{name: "cloudfront", free: true, new: newW3C},
+	{name: "w3c", auto: true, free: true, new: newW3C},
+}
+
+func newW3C(o *Options) (parser, error) {
+	if name, ok := o.Fields["request"]; ok {
+		return nil, noField("w3c", "request="+name, "method, path and query apart")
+	}
+	return &w3c{options: o}, nil
 }
 
 func (p *w3c) format() string {
@@ -58,7 +73,7 @@ func (p *w3c) fields(names []string) {
 		}
 		return -1
 	}
-	p.columns = len(names)
+	p.columns, p.names = len(names), names
 	p.cloudFront = column("", "x-edge-location") >= 0
 	p.at.date, p.at.time = column("date", "date"), column("time", "time")
 	p.at.address = column("address", "c-ip", "cs-ip") // Akamai
@@ -102,9 +117,8 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	if day == nil {
 		day = []byte(p.day)
 	}
-	stamp := make([]byte, 0, 40)
-	stamp = append(append(append(stamp, day...), 'T'), clock...)
-	at, exact, ok := readStamp(stamp, &p.hint) // no zone: UTC in both formats
+	p.stamp = append(append(append(p.stamp[:0], day...), 'T'), clock...)
+	at, exact, ok := p.clock.read(p.stamp) // no zone: UTC in both formats
 	if !ok || clock == nil {
 		return malformed
 	}
@@ -113,15 +127,14 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 	}
 	e.Bytes = readSize(p.cell(p.at.bytes))
 	if lasted := p.cell(p.at.lasted); lasted != nil {
-		unit := p.options.unit()
-		p.seconds = p.seconds || bytes.IndexByte(lasted, '.') >= 0
 		// IIS counts milliseconds; CloudFront and the draft count seconds
-		if p.options.Unit == 0 && !p.seconds {
-			unit = time.Millisecond
+		unit := time.Millisecond
+		if p.seconds = p.seconds || bytes.IndexByte(lasted, '.') >= 0; p.seconds {
+			unit = time.Second
 		}
-		e.Lasted, e.HasEnd = readDuration(lasted, unit)
+		e.last(lasted, p.options.unit(unit))
 	}
-	e.arrive(at, exact, p.options.Stamp != AtStart)
+	e.arrive(at, exact, p.options.atEnd(true))
 	e.Host = view(p.cell(p.at.host))
 	for i, column := range p.extras {
 		e.Extra[i] = view(p.plain(column))
@@ -139,6 +152,17 @@ func (p *w3c) parse(line []byte, e *Entry) problem {
 		list = bytes.ReplaceAll(list, []byte{'+'}, []byte{' '})
 	}
 	return e.setAddress(list)
+}
+
+func (p *w3c) others(line []byte, yield func(name string, text []byte)) {
+	if line[0] == '#' || p.columns == 0 || !p.split(line) {
+		return
+	}
+	for i, name := range p.names {
+		if i != p.at.address && !strings.EqualFold(name, "s-ip") {
+			yield(name, bytes.ReplaceAll(p.plain(i), []byte{'+'}, []byte{' '}))
+		}
+	}
 }
 
 // plain returns a cell with the escapes of CloudFront decoded.

@@ -40,17 +40,22 @@ var writers = []struct {
 	}},
 	{"nginx-json", true, "", func(w written) string { // without
 		return fmt.Sprintf(
-			`{"user":"%s","agent":"%s","time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":"GET %s HTTP/1.1","status":200,"upstream":-}`,
+			`{"user":"%s","agent":"%s","time":"2024-02-24T12:00:59+00:00","remote_addr":"%s","request":"GET %s HTTP/1.1",`+
+				`"status":200,"upstream":-}`,
 			nginxText(w.user), nginxText(w.agent), w.client, nginxText(w.target))
 	}},
 	{"caddy", true, "", func(w written) string {
 		return fmt.Sprintf(
-			`{"level":"info","ts":1708776059.5,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"%s","remote_port":"1","proto":"HTTP/1.1","method":"GET","host":"a","uri":%s,"headers":{"User-Agent":[%s],"Referer":[%s]}},"user_id":%s,"duration":0.1,"size":5,"status":200}`,
+			`{"level":"info","ts":1708776059.5,"logger":"http.log.access","msg":"handled request",`+
+				`"request":{"remote_ip":"%s","remote_port":"1","proto":"HTTP/1.1","method":"GET","host":"a","uri":%s,`+
+				`"headers":{"User-Agent":[%s],"Referer":[%s]}},"user_id":%s,"duration":0.1,"size":5,"status":200}`,
 			w.client, quoted(w.target), quoted(w.agent), quoted(w.referer), quoted(w.user))
 	}},
 	{"traefik", true, "", func(w written) string {
 		return fmt.Sprintf(
-			`{"ClientAddr":"%s","ClientHost":"%s","ClientUsername":%s,"Duration":1,"DownstreamStatus":200,"RequestMethod":"GET","RequestPath":%s,"StartUTC":"2024-02-24T12:00:59.1Z","msg":"","request_User-Agent":%s}`,
+			`{"ClientAddr":"%s","ClientHost":"%s","ClientUsername":%s,"Duration":1,"DownstreamStatus":200,`+
+				`"RequestMethod":"GET","RequestPath":%s,"StartUTC":"2024-02-24T12:00:59.1Z","msg":"",`+
+				`"request_User-Agent":%s}`,
 			netip.AddrPortFrom(w.client, 1), w.client, quoted(w.user), quoted(w.target), quoted(w.agent))
 	}},
 	{"traefik-common", false, "", func(w written) string {
@@ -59,7 +64,9 @@ var writers = []struct {
 	}},
 	{"alb", false, "", func(w written) string {
 		return fmt.Sprintf(
-			`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
+			`https 2024-02-24T12:00:59.186641Z app/lb/50dc %s:4711 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET `+
+				`https://www.example.com:443%s HTTP/1.1" "%s" - - arn "Root=1-5" "www.example.com" "-" 1 `+
+				`2024-02-24T12:00:59.000000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"`,
 			w.client, w.target, or(w.agent))
 	}},
 	// IIS
@@ -72,6 +79,66 @@ var writers = []struct {
 		"cs(Referer) cs(User-Agent) time-taken\n", func(w written) string {
 		return fmt.Sprintf("2024-02-24\t12:00:59\tLAX1\t392\t%s\tGET\td1.cloudfront.net\t%s\t200\t%s\t%s\t0.001",
 			w.client, iisText(w.target), urlText(w.referer), urlText(w.agent))
+	}},
+	{"gin", false, "", func(w written) string {
+		return fmt.Sprintf("[GIN] 2024/02/24 - 12:00:59 | 200 |  12.31ms | %15s | GET      %q", w.client, w.target)
+	}},
+	{"chi", true, "", func(w written) string {
+		return fmt.Sprintf(`2024/02/24 12:00:59 [vm/4A8DHmuNEW-000001] "GET http://example.com%s HTTP/1.1" from %s - `+
+			`200 5B in 1.2ms`,
+			w.target, netip.AddrPortFrom(w.client, 4711))
+	}},
+	{"haproxy", false, "", func(w written) string { // it captures the agent
+		return fmt.Sprintf(`<134>Feb 24 12:00:59 haproxy[1]: %s:4711 [24/Feb/2024:12:00:59.079] a b/s 0/0/0/1/1 200 76 `+
+			`- - ---- 1/1/0/0/0 0/0 {%s} "GET %s HTTP/1.1"`,
+			w.client, haproxyText(w.agent), haproxyText(w.target))
+	}},
+	{"envoy", false, "", func(w written) string { // with use_remote_address; the referer is X-Forwarded-For here
+		return fmt.Sprintf(`[2024-02-24T12:00:59.238Z] "GET %s HTTP/1.1" 200 - 0 5 250 - "%s,%s" "%s" "57024f56" `+
+			`"example.com" "10.0.0.1:80"`,
+			w.target, w.referer, w.client, or(w.agent))
+	}},
+	{"istio", false, "", func(w written) string {
+		return fmt.Sprintf(`[2024-02-24T12:00:59.238Z] "GET %s HTTP/1.1" 200 - via_upstream - "-" 0 5 250 - "%s" "%s" `+
+			`"57024f56" "example.com" "10.0.0.1:80" inbound|8080|| 10.0.1.5:42566 10.0.1.5:8080 %s - default`,
+			w.target, or(w.referer), or(w.agent), netip.AddrPortFrom(w.client, 4711))
+	}},
+	{"squid", false, "", func(w written) string {
+		return fmt.Sprintf(`1708776059.310     12 %s TCP_MISS/200 3413 GET http://example.com%s %s HIER_NONE/- text/html`,
+			w.client, w.target, strings.ReplaceAll(or(w.user), " ", "%20"))
+	}},
+	{"uwsgi", false, "", func(w written) string {
+		return fmt.Sprintf(`[pid: 1|app: 0|req: 1/1] %s (%s) {26 vars in 293 bytes} [Sat Feb 24 12:00:59 2024] GET %s `+
+			`=> generated 5 bytes in 0 msecs (HTTP/1.1 200) 1 headers in 38 bytes (1 switches on core 0)`,
+			w.client, w.user, w.target)
+	}},
+	{"actix", false, "", func(w written) string {
+		return fmt.Sprintf(`[2024-02-24T12:00:59Z INFO  actix_web::middleware::logger] %s "GET %s HTTP/1.1" 200 5 "%s" `+
+			`"%s" 0.000163`,
+			w.client, w.target, or(w.referer), or(w.agent))
+	}},
+	{"caddy-console", true, "", func(w written) string {
+		return fmt.Sprintf("2024/02/24 12:00:59.781\tINFO\thttp.log.access.log0\thandled request\t"+
+			`{"request": {"remote_ip": "%s", "method": "GET", "host": "a", "uri": %s, "headers": {"User-Agent": [%s]}}, `+
+			`"user_id": %s, "duration": 0.1, "size": 5, "status": 200}`,
+			w.client, quoted(w.target), quoted(w.agent), quoted(w.user))
+	}},
+	{"echo", true, "", func(w written) string {
+		return fmt.Sprintf(`{"time":"2024-02-24T12:00:59.5Z","id":"","remote_ip":"%s","host":"a","method":"GET",`+
+			`"uri":%s,"user_agent":%s,"status":200,"error":"","latency":5438,"latency_human":"5.4µs","bytes_in":0,`+
+			`"bytes_out":5}`,
+			w.client, quoted(w.target), quoted(w.agent))
+	}},
+	{"pino", true, "", func(w written) string {
+		return fmt.Sprintf(`{"level":30,"time":1708776059500,"req":{"id":1,"method":"GET","url":%s,"query":{%s:%[2]s},`+
+			`"headers":{"user-agent":%[3]s},"remoteAddress":"%s"},"res":{"statusCode":200},"responseTime":16,`+
+			`"msg":"request completed"}`,
+			quoted(w.target), quoted(w.referer), quoted(w.agent), w.client)
+	}},
+	{"combined", true, "", func(w written) string { // in an object of a collector
+		return fmt.Sprintf(`{"date":1708776059.5,"stream":"stdout","log":%s}`,
+			quoted(fmt.Sprintf(`%s - %s %s "GET %s HTTP/1.1" 200 5 "%s" "%s"`, w.client, or(nginxText(w.user)),
+				stamp, nginxText(w.target), or(nginxText(w.referer)), or(nginxText(w.agent)))))
 	}},
 }
 
@@ -120,6 +187,12 @@ func quoted(text string) string {
 // iisText writes blanks as +, and nothing as a dash.
 func iisText(text string) string {
 	return or(strings.NewReplacer(" ", "+", "\t", "+").Replace(text))
+}
+
+// haproxyText escapes as HAProxy does.
+func haproxyText(text string) string {
+	return strings.NewReplacer("{", "#7B", "}", "#7D", "|", "#7C").Replace(
+		escaped(text, func(c byte) string { return fmt.Sprintf("#%02X", c) }))
 }
 
 func urlText(text string) string {

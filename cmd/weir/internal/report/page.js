@@ -4,6 +4,7 @@
   const svgSpace = 'http://www.w3.org/2000/svg';
   const group = n => n.toLocaleString('en-US', {maximumFractionDigits: 0});
   const range = r => r.low === r.high ? group(r.low) : group(r.low) + '–' + group(r.high);
+  const article = text => (/^(hour|8|11|18)/.test(text) ? 'an ' : 'a ') + text;
   const plural = (n, thing) => n === 1 ? '1 ' + thing : group(n) + ' ' + thing + 's';
 
   function add(parent, name, attributes, text) {
@@ -162,7 +163,7 @@
       slider.value = slid = position(line);
       slider.setAttribute('aria-valuetext', `${line} per ${rule.period}`);
       const o = over(line);
-      readout.textContent = `${group(o.keys)} of ${plural(rule.keys, 'key')} ${o.keys === 1 ? 'asks' : 'ask'} for more than ${group(line)} in a ${rule.period}.` + denial(line, o.requests);
+      readout.textContent = `${group(o.keys)} of ${plural(rule.keys, 'key')} ${o.keys === 1 ? 'asks' : 'ask'} for more than ${group(line)} in ${article(rule.period)}.` + denial(line, o.requests);
       redraw();
     };
     const choose = r => {

@@ -177,7 +177,11 @@ func (t *text) rules(side *simulate.Side) {
 	t.line("%s of %s would be denied at least once.", upperFirst(Range(side.Clients)),
 		count(t.r.Clients, "client"))
 	if side.Delayed.High > 0 {
-		t.line("%s requests would wait for their turn.", Range(side.Delayed))
+		what := "requests would wait for their turn"
+		if side.Delayed.High == 1 {
+			what = "request would wait for its turn"
+		}
+		t.line("%s %s.", Range(side.Delayed), what)
 	}
 }
 

@@ -1,6 +1,9 @@
 package simulate
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
@@ -31,7 +34,9 @@ type Report struct {
 	Lines accesslog.Counts `json:"lines"`
 	Late  int64            `json:"late"` // lines too late to be sorted
 	// stamps that jump back, or far ahead for one line
-	ClockJumps int64     `json:"clockJumps"`
+	ClockJumps int64 `json:"clockJumps"`
+	// stamps too late to be sorted, before durations were taken off
+	LateStamps int64     `json:"lateStamps"`
 	From       time.Time `json:"from"`
 	To         time.Time `json:"to"`
 	// stamps are whole seconds, so numbers are ranges
@@ -55,19 +60,78 @@ type Report struct {
 type Log struct {
 	Name   string `json:"name"`
 	Format string `json:"format"` // of most lines
+	// longest duration; 0: the log has none
+	LongestMillis int64 `json:"longestDurationMillis,omitempty"`
 	// lines that were not simulated, by kind
 	Skipped []accesslog.Skipped `json:"skipped,omitempty"`
 	// cut off, or with damaged compression
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// Disordered returns the number of lines that were decided at a wrong time, if it exceeds one in a
-// hundred, which makes the figures useless. Otherwise it returns 0.
-func (r *Report) Disordered() int64 {
-	if n := r.Late + r.ClockJumps; n > 1 && n*100 > r.Requests {
-		return n
+// Disordered returns why the figures are useless, if more than one line in a hundred was decided at
+// a wrong time, or nil. If the stamps themselves are in order, the durations are to blame.
+func (r *Report) Disordered() error {
+	n := r.Late + r.ClockJumps
+	if n <= 1 || n*100 <= r.Requests {
+		return nil
 	}
-	return 0
+	if r.LateStamps*100 > r.Requests {
+		return fmt.Errorf("%d of %s out of order: sort each log by time, or name its parts as "+
+			"separate files", n, plural(r.Lines.Lines, "line is", "lines are"))
+	}
+	longest := time.Duration(0)
+	for _, l := range r.Logs {
+		longest = max(longest, time.Duration(l.LongestMillis)*time.Millisecond)
+	}
+	return fmt.Errorf("the stamps are in order, but less their durations, of up to %s, %d of %s "+
+		"more than %d seconds before others: say what durations count by --duration-unit, or by "+
+		"--stamp start that stamps are arrivals", longest, n,
+		plural(r.Requests, "request comes", "requests come"), window)
+}
+
+// plural returns a number with a noun or a noun and its verb.
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.FormatInt(n, 10) + " " + many
+}
+
+// hasRanges reports whether a figure depends on the reading of whole seconds.
+func (r *Report) hasRanges() bool {
+	differs := func(all ...Range) bool {
+		return slices.ContainsFunc(all, func(r Range) bool { return r.Low != r.High })
+	}
+	sides := append([]Side{r.Policy}, r.Others...)
+	if r.Against != nil {
+		sides = append(sides, *r.Against)
+	}
+	for i := range sides {
+		side := &sides[i]
+		if differs(side.Denied, side.Clients, side.Delayed) {
+			return true
+		}
+		for j := range side.Rules {
+			rule := &side.Rules[j]
+			if differs(rule.Denied, rule.Shadowed, rule.KeysDenied, rule.WaitMillis, rule.Never,
+				rule.Binding) ||
+				slices.ContainsFunc(rule.Top, func(k Key) bool { return differs(k.Denied) }) ||
+				slices.ContainsFunc(rule.Ladder, func(l Rung) bool {
+					return differs(l.Denied, l.Keys)
+				}) ||
+				slices.ContainsFunc(rule.Accuracy, func(a Accuracy) bool {
+					return differs(a.Over, a.Early, a.Most)
+				}) {
+				return true
+			}
+		}
+	}
+	if m := r.Moved; m != nil && (differs(m.Denied, m.Allowed) ||
+		slices.ContainsFunc(m.Clients, func(c MovedClient) bool { return differs(c.Change) })) {
+		return true
+	}
+	s := r.Suggestion
+	return s != nil && differs(s.Denied, s.Clients)
 }
 
 // Side is the result of one policy.
@@ -104,6 +168,20 @@ type Rule struct {
 	Periods  []Step     `json:"periods"`
 	Ladder   []Rung     `json:"ladder,omitempty"`
 	Accuracy []Accuracy `json:"accuracy,omitempty"` // of Options.Accuracy
+}
+
+// byClock explains why a key is denied whose busiest period has no more units than the limit, or
+// returns "": the busiest period is one by the clock, and most limits count across its turn.
+func (r *Rule) byClock() string {
+	for _, k := range r.Top {
+		if r.Units > 0 && k.Denied.Low > 0 && k.Peak <= r.Units {
+			return fmt.Sprintf("Keys are denied by %s that ask for no more in their busiest %s than "+
+				"the limit has, such as %d of %d: the busiest %s is one by the clock, and the limit "+
+				"counts across its turn, or has a smaller burst.", r.Name, r.Period, k.Peak, r.Units,
+				r.Period)
+		}
+	}
+	return ""
 }
 
 type Key struct {

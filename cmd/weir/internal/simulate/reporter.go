@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
 	"github.com/weir-go/weir/core"
 )
@@ -15,6 +16,10 @@ import (
 const (
 	topKeys  = 50
 	maxSteps = 1500 // points of a curve in a report
+
+	// firstYear is the year of the first access logs. Stamps of an earlier one count something
+	// else, such as seconds since the start of a program.
+	firstYear = 1990
 )
 
 // reporter writes the report of a pass, whose first replays are those of whole sides.
@@ -26,7 +31,8 @@ type reporter struct {
 func (r *reporter) report() *Report {
 	result := &Report{WholeSeconds: r.whole, Requests: r.total.requests, Clients: r.total.count,
 		Logged429: r.total.refused, Logged503: r.total.full,
-		Late: r.order.late, ClockJumps: r.order.jumps, KeysShown: r.mask.shown, Notes: []string{}}
+		Late: r.order.late, ClockJumps: r.order.jumps, LateStamps: r.lateStamps,
+		KeysShown: r.mask.shown, Notes: []string{}}
 	for _, l := range r.logs {
 		skipped := l.Skipped()
 		for i := range skipped {
@@ -34,7 +40,10 @@ func (r *reporter) report() *Report {
 				skipped[i].Text = ""
 			}
 		}
-		result.Logs = append(result.Logs, Log{l.Name(), l.Format(), skipped, l.Counts().Incomplete})
+		result.Logs = append(result.Logs, Log{
+			Name: l.Name(), Format: l.Format(), LongestMillis: l.Longest().Milliseconds(),
+			Skipped: skipped, Incomplete: l.Counts().Incomplete,
+		})
 		result.Lines.Add(l.Counts())
 	}
 	if r.total.requests > 0 {
@@ -50,7 +59,6 @@ func (r *reporter) report() *Report {
 		result.Others = append(result.Others, r.side(n))
 	}
 	r.bars(result)
-	r.notes(result)
 	return result
 }
 
@@ -265,15 +273,40 @@ func (r *reporter) bars(result *Report) {
 	}
 }
 
-// notes adds remarks for the reader.
+// notes adds remarks for the reader, once all figures are there.
 func (r *reporter) notes(result *Report) {
 	note := func(format string, args ...any) {
 		result.Notes = append(result.Notes, fmt.Sprintf(format, args...))
 	}
 	if r.whole {
-		note("The log's stamps are whole seconds. Everything was decided twice: with all " +
-			"requests of a second at its start, and spread over it. Numbers are from the one to " +
-			"the other.")
+		figures := "Both give the same figures."
+		if result.hasRanges() {
+			figures = "Where the two differ, both figures are shown, as in 371–433."
+		}
+		note("The log's stamps are whole seconds. Everything was decided twice: with all "+
+			"requests of a second at its start, and spread over it. %s", figures)
+	}
+	for i, l := range r.logs {
+		of := ""
+		if len(r.logs) > 1 {
+			of = visible.Name(l.Name()) + ": "
+		}
+		for _, text := range l.Notes() {
+			if !slices.ContainsFunc(r.logs[:i], func(before *accesslog.Log) bool {
+				return before.Format() == l.Format() && slices.Contains(before.Notes(), text)
+			}) {
+				note("%s%s", of, text)
+			}
+		}
+	}
+	if r.total.requests > 0 && result.From.Year() < firstYear {
+		note("The first request is of %d: if the stamps do not count from the epoch, name "+
+			"another field by --field time=NAME.", result.From.Year())
+	}
+	for i := range result.Policy.Rules {
+		if text := result.Policy.Rules[i].byClock(); text != "" {
+			note("%s", text)
+		}
 	}
 	stampsEnd, lasted := false, true
 	for _, l := range r.logs {
@@ -285,16 +318,17 @@ func (r *reporter) notes(result *Report) {
 			"request is taken to have arrived when it ended.")
 	}
 	if r.total.refused > 0 {
-		note("%d requests were answered 429 when the log was written. They are demand like the "+
-			"others.", r.total.refused)
+		note("%s answered 429 when the log was written. This is demand like the others.",
+			plural(r.total.refused, "request was", "requests were"))
 	}
 	if r.order.late > 0 {
-		note("%d lines came more than %d seconds late. They were decided later than they arrived.",
-			r.order.late, window)
+		note("%s more than %d seconds late. What is late counts later than it arrived.",
+			plural(r.order.late, "line came", "lines came"), window)
 	}
 	if r.order.jumps > 0 {
-		note("The clock of the log jumped %d times. If parts of a log were joined in the wrong "+
-			"order, name them as several files: these are merged by time.", r.order.jumps)
+		note("The clock of the log jumped %s. If parts of a log were joined in the wrong "+
+			"order, name them as several files: these are merged by time.",
+			plural(r.order.jumps, "time", "times"))
 	}
 	for i, l := range r.logs {
 		for _, before := range r.logs[:i] {
@@ -306,9 +340,10 @@ func (r *reporter) notes(result *Report) {
 		}
 	}
 	if n := result.Lines.NoAddress; n > 0 {
-		note("%d of %d lines name no address of a client, such as those with the name of a host "+
-			"instead. They are left out, so every rule was asked less than in service. Have the "+
-			"server log addresses, or name the field that has them.", n, result.Lines.Lines)
+		note("%d of %s no address of a client, such as those with the name of a host instead, or "+
+			"of a program behind a socket. They are left out, so every rule was asked less than "+
+			"in service. Have the server log addresses, or name the field that has them.", n,
+			plural(result.Lines.Lines, "line names", "lines name"))
 	}
 	for _, l := range result.Logs {
 		if l.Incomplete {

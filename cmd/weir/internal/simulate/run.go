@@ -26,6 +26,8 @@ type run struct {
 	keys    *keys
 	moves   *moves // nil: no comparison
 
+	lateStamps int64 // stamps before the window of others of their log
+
 	tooMany atomic.Bool // there are more keys than fit into the memories of replays
 	stop    bool        // stop at tooMany
 
@@ -187,6 +189,7 @@ type source struct {
 	request *request
 	item    *item // nil: end of the log
 	after   *item // nil: none
+	newest  int64 // the latest stamp
 }
 
 // at returns the time that s is merged by: that of its next request. If the clock was far ahead for
@@ -208,6 +211,11 @@ func (r *run) read(ctx context.Context) error {
 		s.item, s.after = s.after, nil
 		for s.log.Next(s.request.entry) {
 			if s.request.set() {
+				if stamp := s.request.entry.Stamp; stamp < s.newest-window*second {
+					r.lateStamps++
+				} else {
+					s.newest = max(s.newest, stamp)
+				}
 				s.after = r.order.fresh()
 				s.after.read(s.request, rules, r.keys)
 				return
@@ -281,8 +289,9 @@ func (r *run) replaysOf(side, alone int) (replays []*replay) {
 func (r *run) failures() (texts []string) {
 	for _, p := range r.replays {
 		if p.failed > 0 && p.alone < 0 && p.reading == early {
-			texts = append(texts, fmt.Sprintf("%s: %d requests could not be decided: %v",
-				visible.Name(r.sides[p.side].name), p.failed, p.failure))
+			texts = append(texts, fmt.Sprintf("%s: %s not be decided: %v",
+				visible.Name(r.sides[p.side].name), plural(p.failed, "request could", "requests could"),
+				p.failure))
 		}
 	}
 	return texts

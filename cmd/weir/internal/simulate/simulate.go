@@ -84,7 +84,8 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := (&reporter{built, newMasker(o.ShowKeys)}).report()
+	reporter := &reporter{built, newMasker(o.ShowKeys)}
+	report := reporter.report()
 	s.ladder(built, report)
 	addAccuracy(report, built)
 	if o.Suggest != nil {
@@ -96,6 +97,7 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
+	reporter.notes(report)
 	return report, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -92,9 +91,8 @@ func (r *Replay) Result() (Replayed, error) {
 			errors.New("the log has no requests: " +
 				strings.Join(append([]string{report.Reading(all)}, report.Skipped(all)...), "; "))
 	}
-	if n := all.Disordered(); n > 0 {
-		return Replayed{}, errors.New(strconv.FormatInt(n, 10) +
-			" lines are out of order by time, so nothing can be said of them: sort the log first")
+	if err := all.Disordered(); err != nil {
+		return Replayed{}, err
 	}
 	result := Replayed{
 		Headline: report.Headline(all), Reading: report.Reading(all),
