@@ -48,7 +48,8 @@ func TestADeniedBodyThatStreamsIsNoOtherRequest(t *testing.T) {
 			"of 3 MB":           {strings.Repeat("x", 3<<20), true},
 			"of 9 MB, too long": {strings.Repeat("x", 9<<20) + hidden, false},
 		} {
-			for _, field := range []string{fmt.Sprint("Content-Length: ", len(tt.body)), "Transfer-Encoding: chunked"} {
+			length := fmt.Sprint("Content-Length: ", len(tt.body))
+			for _, field := range []string{length, "Transfer-Encoding: chunked"} {
 				sent := tt.body
 				if strings.HasPrefix(field, "Transfer") {
 					sent = fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(sent), sent)

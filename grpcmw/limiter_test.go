@@ -110,6 +110,36 @@ func TestEachRefusalHasItsCode(t *testing.T) {
 	})
 }
 
+// A client that waits blocks. One with a deadline after the wait has said for how long it may.
+func TestAWaitAboveTheBoundIsNotPushedBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, grpcmw.Config{
+			Rules: []grpcmw.Rule{{
+				Name: "a", Limit: limits.TokenBucket(limits.PerHour(2), 1),
+				Key: keyfuncs.Constant[*grpcmw.Call]("everybody"),
+			}},
+			Headers: headers.Options{MaxRetryAfter: time.Minute},
+		})
+		l.Decide(&grpcmw.Call{Context: t.Context(), FullMethod: unaryMethod})
+		client := serve(t, new(service), both(l)...)
+		for deadline, want := range map[time.Duration]string{
+			0: "-1", time.Minute: "-1", time.Hour: "1800000",
+		} {
+			ctx := t.Context()
+			if deadline > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, deadline)
+				defer cancel()
+			}
+			got := ask(ctx, client)
+			if got.code != codes.ResourceExhausted || got.retry != 30*time.Minute ||
+				got.trailer.Get("grpc-retry-pushback-ms")[0] != want || got.trailer.Get("retry-after") != nil {
+				t.Errorf("a deadline in %v: %+v", deadline, got)
+			}
+		}
+	})
+}
+
 func TestNoErrorOfTheServerReachesTheClient(t *testing.T) {
 	l := newLimiter(t, grpcmw.Config{
 		Rules: []grpcmw.Rule{

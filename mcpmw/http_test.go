@@ -148,6 +148,7 @@ func TestHTTPDeniedAnswersNothingElse(t *testing.T) {
 		t.Errorf("another method: %s", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	for range 2 { // allowed, and after the client has left
 		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(message))
 		r = r.WithContext(ctx)
