@@ -44,7 +44,8 @@ func (r *reader) response(response *http.Response) (a answer) {
 	return a
 }
 
-// read reads an answer into a, which is zero. A positive wait was told elsewhere than in the fields h.
+// read reads an answer into a, which is zero. A positive wait was told elsewhere than in the fields
+// h.
 func (r *reader) read(a *answer, status int, h http.Header, wait time.Duration) {
 	a.status = status
 	if a.quota, a.counted = quota.Of(h); a.counted {

@@ -257,8 +257,8 @@ func (b *bucket) deny(now instant, tk ticket, a *answer, learnsPace bool) (time.
 	return at - now, source
 }
 
-// believe learns from what an allowed answer tells. A limit that answers do not tell may have denied
-// before: its pace is learned, too.
+// believe learns from what an allowed answer tells. A limit that answers do not tell may have
+// denied before: its pace is learned, too.
 func (b *bucket) believe(tk ticket, now instant, told *quota.Rest, strays int, learnsPace bool) {
 	q := *told
 	t := &b.told

@@ -34,8 +34,8 @@ func family(limit, remaining, reset string) *quota.Family {
 const thousand = 1000
 
 // readModel reads an answer of OpenAI or Anthropic. A denial that tells no wait is by the limit of
-// which the smallest part is left, and lasts until that is whole. If nearly all of it is left, it is
-// by a limit that the answer does not tell.
+// which the smallest part is left, and lasts until that is whole. If nearly all of it is left, it
+// is by a limit that the answer does not tell.
 func readModel(dialect Dialect, h http.Header, told bool, a *answer) {
 	tightest, any := a.quota, a.counted
 	stored := quota.FromCache(h)

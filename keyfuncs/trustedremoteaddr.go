@@ -7,10 +7,10 @@ import (
 	"github.com/weir-go/weir/internal/ground/address"
 )
 
-// TrustedRemoteAddr is the [AddrSource] that returns [http.Request.RemoteAddr] as earlier middleware
-// has left it, with a port or without one. It is for programs whose middleware has found the client
-// already, and for servers that net/http does not run, such as adapters for AWS Lambda. It fails if
-// RemoteAddr is not one IP address.
+// TrustedRemoteAddr is the [AddrSource] that returns [http.Request.RemoteAddr] as earlier
+// middleware has left it, with a port or without one. It is for programs whose middleware has found the
+// client already, and for servers that net/http does not run, such as adapters for AWS Lambda. It fails
+// if RemoteAddr is not one IP address.
 //
 // It trusts that middleware, and nothing else: it cannot see whom the middleware has believed. Use
 // it only behind middleware that believes proxies which you have named to it. Where the middleware

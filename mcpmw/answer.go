@@ -17,8 +17,8 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
-// The codes of the JSON-RPC errors of a limiter are the statuses of HTTP. The protocol of 2026-07-28
-// reserves -32099 to -32020 for itself, and JSON-RPC the rest of -32768 to -32000.
+// The codes of the JSON-RPC errors of a limiter are the statuses of HTTP. The protocol of
+// 2026-07-28 reserves -32099 to -32020 for itself, and JSON-RPC the rest of -32768 to -32000.
 const (
 	CodeDenied      = 429 // a rule denied the call
 	CodeUnavailable = 503 // the call could not be decided, or only rules with DenyAs503 denied it

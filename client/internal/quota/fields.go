@@ -24,6 +24,7 @@ type Family struct {
 	source                  string // reset as it is documented
 	milliseconds            bool   // reset is the length of the period, in milliseconds
 	part                    bool   // only a part of the limit is renewed at reset
+	again                   bool   // limit and remaining are those of the family before
 }
 
 // FamilyOf returns the family of three fields, given by their documented names.
@@ -39,8 +40,9 @@ func FamilyOf(limit, remaining, reset string) Family {
 var families = [...]Family{
 	FamilyOf("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
 	FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset-After"),
-	FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"),
-	ofPart(FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Interval-Seconds")),
+	again(FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")),
+	ofPart(again(FamilyOf("X-RateLimit-Limit", "X-RateLimit-Remaining",
+		"X-RateLimit-Interval-Seconds"))),
 	FamilyOf("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"),
 	FamilyOf("x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
 		"x-ratelimit-reset-requests"),
@@ -48,6 +50,12 @@ var families = [...]Family{
 		"anthropic-ratelimit-requests-reset"),
 	inMilliseconds(FamilyOf("X-HubSpot-RateLimit-Max", "X-HubSpot-RateLimit-Remaining",
 		"X-HubSpot-RateLimit-Interval-Milliseconds")),
+}
+
+// again spares a look-up.
+func again(f Family) Family {
+	f.again = true
+	return f
 }
 
 func ofPart(f Family) Family {
@@ -92,7 +100,7 @@ func Of(h http.Header) (least Rest, ok bool) {
 	var remaining []string
 	for i := range families {
 		f := &families[i]
-		if i == 0 || f.remaining != families[i-1].remaining { // spares a look-up
+		if !f.again {
 			remaining = h[f.remaining]
 		}
 		if len(remaining) == 0 {
@@ -126,8 +134,11 @@ func (f *Family) read(remaining, reset []string, h http.Header) (least Rest, ok 
 	if size(remaining) > maxList || size(reset) > maxList {
 		return Rest{}, false
 	}
-	_, several := element(remaining, 1)
-	for i := range maxLimits {
+	several, most := true, maxLimits
+	if len(remaining) == 1 && strings.IndexByte(remaining[0], ',') < 0 {
+		several, most = false, 1
+	}
+	for i := range most {
 		text, more := element(remaining, i)
 		if !more {
 			break
@@ -165,7 +176,7 @@ func (f *Family) end(i int, several bool, reset []string, h http.Header) (
 
 // nth reads number i of a list, or else the first: in drafts -00 to -03 policies follow it.
 func nth(values []string, i int) int64 {
-	if size(values) > maxList {
+	if len(values) == 0 || size(values) > maxList {
 		return 0
 	}
 	text, ok := element(values, i)

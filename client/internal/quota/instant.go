@@ -262,7 +262,8 @@ func (d *dateReader) instant() instant {
 		year, month = year-1, month+12
 	}
 	const daysUntil1970 = 719_468
-	days := 365*year + year/4 - year/100 + year/400 + (153*month+2)/5 + int64(d.day) - 1 - daysUntil1970
+	days := 365*year + year/4 - year/100 + year/400
+	days += (153*month+2)/5 + int64(d.day) - 1 - daysUntil1970
 	at := instant{second: days*86400 + d.clock - d.offset, nanosecond: d.nanosecond, coarse: 1}
 	switch {
 	case d.decimals:

@@ -131,8 +131,8 @@ func WaitOf(h http.Header) (wait time.Duration, source string, ok bool) {
 // maxFields is how many fields an answer may have for those to be found whose names vary.
 const maxFields = 100
 
-// unifiedOf reads when the windows of a subscription of Anthropic end that have denied: the last one
-// counts, since all must allow. Answers tell a share that is used, and no number of requests. A
+// unifiedOf reads when the windows of a subscription of Anthropic end that have denied: the last
+// one counts, since all must allow. Answers tell a share that is used, and no number of requests. A
 // window has three fields, and the fields without a window are those of one of them:
 //
 //	anthropic-ratelimit-unified-5h-status: rejected

@@ -72,7 +72,9 @@ func (s *Scanner) Malformed() bool { return s.malformed }
 // Member goes on to the next member, and reports whether there is one. Value.Kind is InnerList if
 // that is one: then Item reads what is in it.
 func (s *Scanner) Member() bool {
-	s.skip()
+	if s.inner || s.rest != "" && s.rest[0] == ';' {
+		s.skip()
+	}
 	switch {
 	case s.malformed:
 		return false

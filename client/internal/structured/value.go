@@ -140,8 +140,8 @@ func cutNumber(s string, v *Value) (rest string, ok bool) {
 	return s[i:], true
 }
 
-// cutString cuts a String (section 4.2.5). Its Text is escaped: two Strings are equal if their texts
-// are, since nothing else than quotes and backslashes may be escaped, and they have to be.
+// cutString cuts a String (section 4.2.5). Its Text is escaped: two Strings are equal if their
+// texts are, since nothing else than quotes and backslashes may be escaped, and they have to be.
 func cutString(s string, v *Value) (rest string, ok bool) {
 	for i := 1; i < len(s); i++ {
 		switch c := s[i]; {
