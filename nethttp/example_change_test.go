@@ -73,7 +73,7 @@ func ExampleControls_Override() {
 }
 
 // A page shows what a request would get, and the request costs nothing.
-func ExampleControls_Explain() {
+func ExampleLimiter_Explain() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
 		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(100)), Key: keyfuncs.Address(keyfuncs.Peer),
 	}}})

@@ -71,6 +71,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = h.gate.Serve(w, r, r, h.next) // Denied returns nil, and next an error for the gate alone
 }
 
+// Explain is [Controls.Explain]. Rules whose cost is known only inside a handler, such as those of
+// package tokens, say what one more unit would meet.
+func (l *Limiter) Explain(r *http.Request) core.Outcome {
+	return l.Controls.Explain(r.WithContext(gate.AsQuestion(r.Context())))
+}
+
 // Quota returns a handler that tells a client how much it has left under each rule, and takes no
 // units. The answer is JSON in the form of GitHub's /rate_limit:
 //

@@ -271,18 +271,18 @@ func inputOf(v any) (u tokens.Usage, known bool) {
 	read, made := zero("cache_read_input_tokens"), zero("cache_creation_input_tokens")
 	u.Cached = zero(append(both("input", "cached_tokens"), "cached_tokens", "prompt_cache_hit_tokens",
 		"num_cached_tokens", "prompt_token_details.cached_tokens")...)
-	within := u.Cached
 	u.CacheWrites = zero(append(both("input", "cache_write_tokens"), "prompt_tokens_details.cache_creation_tokens",
 		"prompt_tokens_details.cache_creation_input_tokens")...)
 	if prompt >= 0 {
 		u.Input, u.Cached, u.CacheWrites = max(prompt, input), max(u.Cached, read), max(u.CacheWrites, made)
+		read, made = 0, 0
 	} else {
-		u.Input = add(max(0, input), add(read, made))
-		u.Cached, u.CacheWrites = add(u.Cached, read), add(u.CacheWrites, made)
+		u.Input = max(0, input)
 	}
-	if within > u.Input {
-		u.Input = add(u.Input, within)
+	if parts := add(u.Cached, u.CacheWrites); parts > u.Input {
+		u.Input = add(u.Input, parts)
 	}
+	u.Input, u.Cached, u.CacheWrites = add(u.Input, add(read, made)), add(u.Cached, read), add(u.CacheWrites, made)
 	u.Input = add(u.Input, zero("citation_tokens"))
 	u.HourWrites = zero("cache_creation.ephemeral_1h_input_tokens",
 		"prompt_tokens_details.cache_creation.ephemeral_1h_input_tokens",

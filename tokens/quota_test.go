@@ -135,6 +135,17 @@ func TestAModelWithoutAMeterIsExplainedInTheLog(t *testing.T) {
 	})
 }
 
+func TestOperatorsAskWhatATokenWouldMeet(t *testing.T) {
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
+		tokens.ByCount(nethttp.Rule{Name: "tokens", Key: everyone, Limit: limits.Calendar(1000, limits.Day)}),
+		{Name: "at once", Key: tokens.Model, Limit: limits.Concurrent(3)},
+	}})
+	o := limiter.Explain(httptest.NewRequest("POST", "/v1/responses?model=m", nil))
+	if o.Err() != nil || o.Len() != 2 || o.At(0).Remaining != 1000 || o.At(1).Key != "m" {
+		t.Errorf("%v (%v), %d rules", o.Verdict(), o.Err(), o.Len())
+	}
+}
+
 // A client of OpenAI takes x-ratelimit-limit-requests for a number of requests.
 func TestFieldsTellTokensAndMoneyFromRequests(t *testing.T) {
 	post, _ := budgets(t, memory.MustNew(memory.Options{}), headers.Options{

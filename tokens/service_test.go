@@ -78,6 +78,9 @@ var services = []struct {
 	{"xAI, a cache beside the prompt",
 		`{"usage":{"prompt_tokens":10,"completion_tokens":20,"prompt_tokens_details":{"cached_tokens":200}}}`,
 		tokens.Usage{Input: 210, Cached: 200, Output: 20}},
+	{"a prompt without Anthropic's caches",
+		`{"usage":{"prompt_tokens":10,"completion_tokens":20,"cache_read_input_tokens":200,"cache_creation_input_tokens":5}}`,
+		tokens.Usage{Input: 215, Cached: 200, CacheWrites: 5, Output: 20}},
 	{"DeepInfra, reasoning that no total has",
 		`{"usage":{"prompt_tokens":19,"completion_tokens":84,"total_tokens":103,"completion_tokens_details":` +
 			`{"reasoning_tokens":1081}}}`,

@@ -58,20 +58,24 @@ func (t *told) of(c class, s share) int64 { return max(0, t[number(c, s)]-1) }
 
 func (t *told) most(c class) int64 { return max(t.of(c, within), t.of(c, beside)) }
 
-// readInput returns the input that t tells, and its parts. A part is not more than the whole: one that
-// is stands beside it, as at xAI.
+// readInput returns the input that t tells, and its parts. Parts are not more than the whole: those
+// that are stand beside it, as at xAI.
 func (t *told) readInput() (u Usage) {
-	if t[number(input, within)] > 0 { // LiteLLM tells parts of it as Anthropic does, which are beside
+	isPrompt := t[number(input, within)] > 0
+	if isPrompt { // LiteLLM tells parts of it as Anthropic does, which are beside
 		u.Input = max(t.of(input, within), t.of(input, beside))
 		u.Cached, u.CacheWrites = t.most(cached), t.most(written)
 	} else {
-		u.Cached = arith.Sum(t.of(cached, within), t.of(cached, beside))
-		u.CacheWrites = arith.Sum(t.of(written, within), t.of(written, beside))
-		u.Input = arith.Sum(t.of(input, beside),
-			arith.Sum(t.of(cached, beside), t.of(written, beside)))
+		u.Input = t.of(input, beside)
+		u.Cached, u.CacheWrites = t.of(cached, within), t.of(written, within)
 	}
-	if t.of(cached, within) > u.Input {
-		u.Input = arith.Sum(u.Input, t.of(cached, within))
+	if parts := arith.Sum(u.Cached, u.CacheWrites); parts > u.Input {
+		u.Input = arith.Sum(u.Input, parts)
+	}
+	if !isPrompt {
+		read, written := t.of(cached, beside), t.of(written, beside)
+		u.Cached, u.CacheWrites = arith.Sum(u.Cached, read), arith.Sum(u.CacheWrites, written)
+		u.Input = arith.Sum(u.Input, arith.Sum(read, written))
 	}
 	u.Input = arith.Sum(u.Input, t.of(cited, beside))
 	u.HourWrites, u.Audio = t.most(hourly), t.most(audio)

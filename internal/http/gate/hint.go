@@ -7,8 +7,8 @@ type (
 	causeKey    struct{}
 )
 
-// asQuestion marks ctx as that of a question for a quota.
-func asQuestion(ctx context.Context) context.Context {
+// AsQuestion marks ctx as that of a question for a quota.
+func AsQuestion(ctx context.Context) context.Context {
 	return context.WithValue(ctx, questionKey{}, true)
 }
 

@@ -30,7 +30,7 @@ func parseRoute(s string) (route, error) {
 
 // of returns r with the method and the path of t.
 func (t route) of(r *http.Request) *http.Request {
-	r = r.WithContext(asQuestion(r.Context()))
+	r = r.WithContext(AsQuestion(r.Context()))
 	u := *r.URL
 	u.Path, u.RawPath = t.path, ""
 	r.Method, r.URL, r.RequestURI, r.Pattern = t.method, &u, u.RequestURI(), t.method+" "+t.path
@@ -103,7 +103,7 @@ func (q *quota[R]) requests(r *http.Request, request R, body *replay) iter.Seq[R
 	if len(q.routes) == 0 {
 		return func(yield func(R) bool) {
 			defer q.withRequest(request, r)
-			yield(q.withRequest(request, r.WithContext(asQuestion(r.Context()))))
+			yield(q.withRequest(request, r.WithContext(AsQuestion(r.Context()))))
 		}
 	}
 	return func(yield func(R) bool) {
