@@ -135,12 +135,9 @@ func check(ctx context.Context, client redis.Scripter, key string) error {
 			return howToAllow(line.WithoutTLS(c.Err, client), key)
 		}
 		if !first {
-			var err error
 			mode := cmp.Or(field(found.info, "redis_mode"), field(found.info, "server_mode"))
-			if _, ok := client.(line.Single); ok && mode == "cluster" {
-				err = errors.New(useCluster)
-			}
-			err = errors.Join(err, judge(found.info), judgeClock(clock, found.now))
+			err := errors.Join(judgeServers(ctx, client, key, mode == "cluster"),
+				judge(found.info), judgeClock(clock, found.now))
 			if err != nil {
 				err = fmt.Errorf("%s: %w", product(found.info), err)
 			}

@@ -61,6 +61,12 @@ func NameUnder(b *Bare, limit limits.Limit, scope, key string) string {
 	return b.servers.encoder.Name(algorithm.Of(limit.Algorithm()).Kind, scope, key)
 }
 
+// JudgeIDs is what Check makes of the ids of the servers that answered, and of the one that then
+// answers the first question again.
+func JudgeIDs(answers []string, again string) error {
+	return judgeIDs(answers, func() ([]string, error) { return []string{again}, nil }, "%d servers")
+}
+
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
 

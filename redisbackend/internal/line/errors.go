@@ -67,8 +67,9 @@ func WithoutTLS(err error, client redis.Scripter) error {
 }
 
 const (
-	closedByServer = "the server closed the connection: a restart, maxclients, or TLS on one side alone?"
-	unansweredTLS  = "no TLS handshake so far: if the server speaks none, use redis://"
+	closedByServer = "the server closed the connection: a restart, maxclients, TLS on one side " +
+		"alone, or a proxy that does not know HELLO, such as twemproxy?"
+	unansweredTLS = "no TLS handshake so far: if the server speaks none, use redis://"
 )
 
 // Panicked returns the error of a panic below the client. go-redis panics itself if a server
