@@ -140,7 +140,8 @@ func failingRing(time.Duration) (*failing, error) {
 		addrs[s.Addr] = s.Addr
 	}
 	ring := redis.NewRing(&redis.RingOptions{
-		Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		Addrs: addrs, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		DisableIdentity: true,
 		NewClient: func(o *redis.Options) *redis.Client {
 			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 			return redis.NewClient(o)
@@ -196,7 +197,10 @@ func asks(b backends.Backend, key string) error {
 
 // steadily asks for a key every failoverPace until ctx ends, and tells what came of each request.
 // Requests do not wait for each other.
-func steadily(ctx context.Context, b backends.Backend, keys []string, told func(key string, begun time.Time, err error)) {
+func steadily(
+	ctx context.Context, b backends.Backend, keys []string,
+	told func(key string, begun time.Time, err error),
+) {
 	pace := time.NewTicker(failoverPace)
 	defer pace.Stop()
 	var under sync.WaitGroup

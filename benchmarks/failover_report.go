@@ -161,8 +161,8 @@ func readSilent(
 
 const rightsDecisions = 1000 // of a reading
 
-// reportRights prints how long decisions take on a Cluster, one after the other, for the default user
-// and for one with few rights. They take turns.
+// reportRights prints how long decisions take on a Cluster, one after the other, for the default
+// user and for one with few rights. They take turns.
 func reportRights(rounds int) error {
 	beQuiet()
 	c, err := topology.StartCluster(false, 15*time.Second)

@@ -45,8 +45,8 @@ func groups() []group {
 }
 
 const usage = "usage: benchmarks " +
-	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|failover|silent|rights|" +
-	"client|shed|graph|shedreal|shedmixed|cost] [rounds]"
+	"[all|decision|memory|sizes|flood|http|frameworks|redis|lifecycle|lease|instances|" +
+	"failover|silent|rights|client|shed|graph|shedreal|shedmixed|cost] [rounds]"
 
 func main() {
 	args := append(os.Args[1:], "", "")

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A pool of go-redis that has failed to dial as often as its size counts its server as dead. It then
-// dials once a second, and replies its last error to everybody in between, even to those whom
-// Sentinel leads to another server by now. The breaker knows better when to ask. So a dial by this
-// dialer never fails: it returns a connection on which everything fails, with the error of the dial.
+// A pool of go-redis that has failed to dial as often as its size takes its server for dead. It
+// then dials once a second, and replies its last error in between, even if Sentinel leads to
+// another server by now. The breaker knows better when to ask. So a dial by this dialer never
+// fails: it returns a connection on which everything fails, with the error of the dial.
 
 // dialer is the Dialer of the clients that Open makes.
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)

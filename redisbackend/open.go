@@ -30,10 +30,10 @@ import (
 //
 // Open sets three options that the URL leaves out, so that a decision fails at once: a command
 // ends with the deadline of its context (ContextTimeoutEnabled), is not sent again (MaxRetries:
-// -1), and a refused connection is not dialed again (DialerRetries: 1). Open also sees to it that
-// the client sends nothing but what weir asks for. It does not tell the server its name
-// (DisableIdentity), asks for no maintenance notifications, and in a Cluster it does not ask COMMAND
-// with each decision (DisableRoutingPolicies).
+// -1), and a refused connection is not dialed again (DialerRetries: 1). The client sends nothing
+// but what weir asks for. It does not tell the server its name (DisableIdentity), asks for no
+// maintenance notifications, and in a Cluster it does not ask COMMAND with each decision
+// (DisableRoutingPolicies).
 //
 // In a user or password write / ? # and @ as %2F %3F %23 and %40.
 //

@@ -3,6 +3,7 @@ package topology
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,7 +13,7 @@ type Cluster struct {
 	Masters, Replicas []*Server
 }
 
-const slots = 16_384
+const slotsOfAll = 16_384
 
 // StartCluster starts a Cluster. timeout is the time after which a silent node is taken for dead.
 // Without replicas the slots of the other masters stay served then.
@@ -50,7 +51,7 @@ func (c *Cluster) start(replicas bool, timeout time.Duration) error {
 	for i, s := range c.Nodes() {
 		if i < 3 {
 			s.Admin.Do(ctx, "cluster", "set-config-epoch", i+1)
-			if err := s.Admin.ClusterAddSlotsRange(ctx, i*slots/3, (i+1)*slots/3-1).Err(); err != nil {
+			if err := s.Admin.ClusterAddSlotsRange(ctx, i*slotsOfAll/3, (i+1)*slotsOfAll/3-1).Err(); err != nil {
 				return err
 			}
 		}
@@ -96,11 +97,12 @@ func (c *Cluster) start(replicas bool, timeout time.Duration) error {
 }
 
 // Nodes are the masters, and then the replicas.
-func (c *Cluster) Nodes() []*Server { return append(append([]*Server{}, c.Masters...), c.Replicas...) }
+func (c *Cluster) Nodes() []*Server { return slices.Concat(c.Masters, c.Replicas) }
 
 // URL is what redisbackend.Open reads, for a user as in "limiter:secret@".
 func (c *Cluster) URL(user string) string {
-	return fmt.Sprintf("redis://%s%s?addr=%s&addr=%s", user, c.Masters[0].Addr, c.Masters[1].Addr, c.Masters[2].Addr)
+	return fmt.Sprintf("redis://%s%s?addr=%s&addr=%s",
+		user, c.Masters[0].Addr, c.Masters[1].Addr, c.Masters[2].Addr)
 }
 
 // KeptBy reports whether a master has the slot of a key.
@@ -108,7 +110,7 @@ func (c *Cluster) KeptBy(master *Server, key string) bool {
 	slot := int(c.Masters[1].Admin.ClusterKeySlot(context.Background(), key).Val())
 	for i, s := range c.Masters {
 		if s == master {
-			return i*slots/3 <= slot && slot < (i+1)*slots/3
+			return i*slotsOfAll/3 <= slot && slot < (i+1)*slotsOfAll/3
 		}
 	}
 	return false

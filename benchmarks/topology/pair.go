@@ -83,8 +83,8 @@ sentinel failover-timeout limits 5000
 	})
 }
 
-// StartHAProxy starts a pair behind HAProxy, which sends clients to the server whose role is master.
-// It asks each of them 5 times a second.
+// StartHAProxy starts a pair behind HAProxy, which sends clients to the server whose role is
+// master. It asks each of them 5 times a second.
 func StartHAProxy() (*Pair, error) {
 	p, err := startPair()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package topology starts Redis as people run it: a Cluster, a master that Sentinel watches, and two
-// servers behind HAProxy.
+// Package topology starts Redis as people run it: a Cluster, a master that Sentinel watches, and
+// two servers behind HAProxy.
 package topology
 
 import (
@@ -116,8 +116,8 @@ func (s *Server) IsMaster() bool {
 	return strings.Contains(s.Admin.Info(context.Background(), "replication").Val(), "role:master")
 }
 
-// LeadsToMaster reports whether a new connection to s reaches a master at once. A proxy may have taken
-// it for a server that is dead.
+// LeadsToMaster reports whether a new connection to s reaches a master at once. A proxy may have
+// accepted it for a server that is dead.
 func (s *Server) LeadsToMaster() bool {
 	const atOnce = 50 * time.Millisecond
 	conn, err := net.DialTimeout("tcp", s.Addr, atOnce)
@@ -140,7 +140,8 @@ func (s *Server) close() {
 }
 
 // Rights are what docs/redis.md has a user do who decides, checks, and asks a Cluster.
-const Rights = "+evalsha +eval +time +get +exists +getrange +set +del +info +cluster|slots +cluster|info"
+const Rights = "+evalsha +eval +time +get +exists +getrange +set +del +info " +
+	"+cluster|slots +cluster|info"
 
 // allow makes the user limiter with the password secret, who has Rights.
 func (s *Server) allow() error {

@@ -25,6 +25,7 @@ var starters = []string{
 	"benchmarks/*.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
+	"benchmarks/topology/server.go",
 	"cmd/weir/playground/generate/main.go",
 	"gateway/internal/bench/main.go",
 	"internal/proof/reading/main.go",

@@ -10,8 +10,8 @@ import (
 )
 
 // topology asks the servers of a Cluster which of them keeps which slots. The client does so by
-// itself only if it knows nothing yet, if a server sends it elsewhere, and once a minute. So without
-// a topology it would dial a dead master for up to a minute after its replica has taken over.
+// itself only if it knows nothing yet, if a server sends it elsewhere, and once a minute. Without a
+// topology it would dial a dead master for up to a minute after its replica has taken over.
 //
 // For example a master dies at 0 ms, and its replica takes over at 4,100 ms:
 //
@@ -100,7 +100,8 @@ func (t *topology) learnFirst(ctx context.Context, name string) error {
 }
 
 func (t *topology) runAttempt(ctx context.Context, attempt *learning, name string) {
-	attempt.err = soonest(ctx, t.opinion, func(ctx context.Context) error { return t.learn(ctx, name) })
+	learn := func(ctx context.Context) error { return t.learn(ctx, name) }
+	attempt.err = soonest(ctx, t.opinion, learn)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempt = nil
@@ -111,6 +112,9 @@ func (t *topology) runAttempt(ctx context.Context, attempt *learning, name strin
 // miss notes that the server of a name cannot be reached, and has the others asked who keeps its
 // slots now. It does no I/O.
 func (t *topology) miss(server *redis.Client, name string, now time.Time) {
+	if t.isReplaced(server, name) { // a call that began before has failed
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lost[server] = lostServer{name, now}
@@ -139,13 +143,18 @@ func (t *topology) lookLeft() bool {
 	defer t.mu.Unlock()
 	now := time.Now()
 	for server, l := range t.lost {
-		keeper, err := t.serverOf(l.name)
-		if err == nil && keeper != server || now.Sub(l.at) > lostFor {
+		if t.isReplaced(server, l.name) || now.Sub(l.at) > lostFor {
 			delete(t.lost, server)
 		}
 	}
 	t.asking = len(t.lost) > 0
 	return t.asking
+}
+
+// isReplaced reports whether another server keeps a name by now.
+func (t *topology) isReplaced(server *redis.Client, name string) bool {
+	keeper, err := t.serverOf(name)
+	return err == nil && keeper != server
 }
 
 // soonest returns nil as soon as a call of ask does. While none has returned it calls ask again

@@ -152,3 +152,18 @@ func TestAQuestionThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 		t.Error("a panic of a hook is no error")
 	}
 }
+
+// Calls to a dead server may fail after another has taken its place.
+func TestAServerThatIsReplacedIsNotAskedAbout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, master := startChanging(t, time.Millisecond)
+		replica := redis.NewClient(&redis.Options{Addr: "198.51.100.2:6379"})
+		defer replica.Close()
+		c.keeper.Store(replica)
+		c.miss(master, "k", time.Now())
+		time.Sleep(time.Minute)
+		if n := c.questions.Load(); n != 0 {
+			t.Errorf("%d questions, want none", n)
+		}
+	})
+}
