@@ -79,11 +79,12 @@ var ways = []struct {
 		ok(t, err)
 		dir := t.TempDir()
 		ok(t, os.WriteFile(filepath.Join(dir, "dump.rdb"), text, 0o600))
-		target := newServer(t, to, dir, options...)
-		if !target.starts(t) {
-			return nil
+		for range tries {
+			if target := newServer(t, to, dir, options...); target.starts(t) {
+				return target
+			}
 		}
-		return target
+		return nil
 	}},
 	{"REPLICAOF", func(t testing.TB, from *server, to string, options []string) *server {
 		target := startServer(t, to, options...)

@@ -65,10 +65,18 @@ type server struct {
 // startServer starts a server on a free port of this machine and ends it with the test.
 func startServer(t testing.TB, program string, args ...string) *server {
 	t.Helper()
-	s := newServer(t, program, t.TempDir(), args...)
-	s.start(t)
-	return s
+	for range tries {
+		if s := newServer(t, program, t.TempDir(), args...); s.starts(t) {
+			return s
+		}
+	}
+	t.Fatalf("%s exits: %q", program, args)
+	return nil
 }
+
+// tries is how often a server is started, each time on another port: other programs of this machine
+// may have taken a port since it was found free.
+const tries = 3
 
 // newServer returns a server that keeps its files in a directory, and does not start it yet.
 func newServer(t testing.TB, program, dir string, args ...string) *server {

@@ -46,7 +46,10 @@ type user struct {
 	url  *url.Userinfo // nil: the default user
 }
 
-var users = []user{{"default user", nil}, {"documented rights", url.UserPassword("limiter", "secret")}}
+var users = []user{
+	{"default user", nil},
+	{"documented rights", url.UserPassword("limiter", "secret")},
+}
 
 // allow returns a function that gives the user its rights, and more, on some servers.
 func (u user) allow(more string) func(testing.TB, []*server) {
@@ -354,7 +357,8 @@ func envoyCluster(t testing.TB, program string, u user, tag string) *site {
           redirect_refresh_interval: 1s, redirect_refresh_threshold: 1,
           failure_refresh_threshold: 1}`)
 	return &site{
-		data: data, tag: tag, learns: tag == "", check: "is a node of a Cluster", allow: u.allow(clusterRights),
+		data: data, tag: tag, learns: tag == "", check: "is a node of a Cluster",
+		allow:   u.allow(clusterRights),
 		open:    byURL(url.URL{Scheme: "redis", Host: addr}),
 		replace: func(t testing.TB, _ *server) { promoted(t, data, 3) },
 	}
@@ -399,7 +403,8 @@ static_resources:
       envoy.filters.network.redis_proxy:
         "@type": %sRedisProtocolOptions%s
 `, portOf(addr), types, settings, kind, endpoints.String(), types, login.String()), 0o600))
-	started(t, addr, "envoy", "-c", config, "--disable-hot-restart", "--concurrency", "2", "-l", "error")
+	started(t, addr, "envoy", "-c", config, "--disable-hot-restart", "--concurrency", "2",
+		"-l", "error")
 	return addr
 }
 

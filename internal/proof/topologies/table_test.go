@@ -65,10 +65,12 @@ func (s *site) start(t testing.TB) *process {
 }
 
 // decide has a backend decide one request, and reports whether Redis allowed it.
-func decide(ctx context.Context, b backends.Backend, scope, key string, limit limits.Limit) (bool, error) {
+func decide(
+	ctx context.Context, b backends.Backend, scope, key string, limit limits.Limit,
+) (allowed bool, err error) {
 	out := make([]limits.Decision, 1)
 	charges := []backends.Charge{{Scope: scope, Key: key, Limit: limit, Cost: 1}}
-	err := b.Take(ctx, charges, out)
+	err = b.Take(ctx, charges, out)
 	return err == nil && out[0].Allowed, err
 }
 
