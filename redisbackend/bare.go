@@ -168,6 +168,10 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 // Check needs the command INFO, which decisions do not need, and CLUSTER INFO on a Cluster. An
 // error about a forbidden command names it, and docs/redis.md lists the commands to allow.
 //
+// It also finds a proxy that sends scripts to several servers, each of which would admit every
+// limit: it asks which server answers for sixteen names, and on sixteen connections. A client that
+// hides its Options is asked by names alone.
+//
 // Check asks every master of a Cluster, and every shard in the RingOptions.Addrs of a Ring. Of any
 // other client, such as an auto-pipeliner, it asks one server.
 func (b *Bare) Check(ctx context.Context) error {
