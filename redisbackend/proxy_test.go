@@ -198,7 +198,7 @@ func TestAFailoverDuringCheckIsNoProxy(t *testing.T) {
 // The proxies themselves.
 func TestCheckFindsRealProxiesThatSpread(t *testing.T) {
 	t.Parallel()
-	testrun.FullOnly(t, "Envoy, nginx and HAProxy")
+	testrun.FullOnly(t, "Envoy and HAProxy")
 	two := []string{startRedis(t).addr, startRedis(t).addr}
 	cluster := startCluster(t)
 	var masters []string
@@ -214,8 +214,6 @@ func TestCheckFindsRealProxiesThatSpread(t *testing.T) {
 		{"Envoy that knows tags, tagged", startEnvoy(t, two, "MAGLEV", true), "t", ""},
 		{"Envoy, one server", startEnvoy(t, two[:1], "MAGLEV", false), "", ""},
 		{"Envoy that knows the Cluster", startEnvoy(t, masters, "CLUSTER_PROVIDED", false), "", ""},
-		{"nginx", startStream(t, two), "", "spreads connections over 2 servers"},
-		{"nginx, one server", startStream(t, two[:1]), "", ""},
 		{"HAProxy", startBalancer(t, two), "t", "spreads connections over 2 servers"},
 		{"HAProxy, one server", startBalancer(t, two[:1]), "t", ""},
 	} {
@@ -289,28 +287,6 @@ func startEnvoy(t testing.TB, servers []string, policy string, tags bool) string
       endpoints: [{lb_endpoints: [%s]}]
 `, endpoint(addr), tags, policy, kind, strings.Join(endpoints, ", ")))
 	runProxy(t, "envoy", "-c", path, "--use-dynamic-base-id", "--concurrency", "2", "-l", "error")
-	return addr
-}
-
-// startStream starts nginx, which sends each connection to the next server.
-func startStream(t testing.TB, servers []string) string {
-	t.Helper()
-	addr := freeAddr(t)
-	module := "/usr/lib/nginx/modules/ngx_stream_module.so" // a package of its own in Debian
-	if _, err := os.Stat(module); err == nil {
-		module = "load_module " + module + ";"
-	} else {
-		module = ""
-	}
-	path := configFile(t, "nginx.conf", fmt.Sprintf(`%s
-daemon off; pid %s/pid; error_log stderr crit; worker_processes 2;
-events {}
-stream {
-  upstream r { server %s; }
-  server { listen %s; proxy_pass r; }
-}
-`, module, t.TempDir(), strings.Join(servers, "; server "), addr))
-	runProxy(t, "nginx", "-c", path)
 	return addr
 }
 
