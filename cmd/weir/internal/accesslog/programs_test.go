@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/weir-go/weir/cmd/weir/internal/accesslog"
 	"github.com/weir-go/weir/internal/proof/testrun"
@@ -173,6 +175,15 @@ ping: {entryPoint: web}
 `, addr, dir)})
 	s := &server{addr: addr, loose: true}
 	s.end = start(t, addr, dir, syscall.SIGTERM, "traefik", "--configFile=traefik.yaml")
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		// it logs nothing until it has its routers
+		if response, err := http.Get("http://" + addr + "/ping"); err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				break
+			}
+		}
+	}
 	return s.addLogs(dir, "traefik.log")
 }
 
@@ -351,11 +362,13 @@ if (name === 'fastify') {
   app.all('/*', async () => 'hello');
   app.setNotFoundHandler(async (request, reply) => { reply.code(200); return 'hello'; });
   app.listen({host, port: Number(port)});
+  process.on('SIGTERM', () => app.close().then(() => process.exit()));
 } else {
   const app = express();
   app.use(name === 'pino' ? pino() : morgan('combined'));
   app.use((request, response) => response.send('hello'));
-  app.listen(Number(port), host);
+  const server = app.listen(Number(port), host);
+  process.on('SIGTERM', () => server.close(() => process.exit())); // it logs after its answers
 }
 `
 
