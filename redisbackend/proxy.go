@@ -145,31 +145,15 @@ func differing(answers []string) (ids []string) {
 	return ids
 }
 
-// serversOf returns the run_id of the server that answers for each of some names.
-func serversOf(ctx context.Context, client redis.Scripter, names ...string) ([]string, error) {
-	ids := make([]runID, len(names))
-	calls := make([]*line.ScriptCall, len(names))
-	for i, name := range names {
-		calls[i] = &line.ScriptCall{
-			Script: &whoScript, Keys: []string{name}, Receiver: &ids[i], Most: line.MaxText,
+// serversOf returns the run_id of the server that answers for each of some names. It sends the
+// script each time: EVALSHA of one that servers do not know would be an error in their statistics.
+func serversOf(ctx context.Context, client redis.Scripter, names ...string) (ids []string, err error) {
+	for _, name := range names {
+		id, err := client.Eval(ctx, whoScript, []string{name}).Text()
+		if err != nil {
+			return nil, err
 		}
+		ids = append(ids, id)
 	}
-	line.Run(ctx, client, calls...)
-	var texts []string
-	for i, c := range calls {
-		if c.Err != nil {
-			return nil, c.Err
-		}
-		texts = append(texts, string(ids[i]))
-	}
-	return texts, nil
-}
-
-// runID is the reply of who.lua.
-type runID string
-
-// Receive implements [line.Receiver].
-func (id *runID) Receive(r *line.Reply) error {
-	*id = runID(strings.TrimSpace(r.Rest()))
-	return nil
+	return ids, nil
 }

@@ -55,7 +55,7 @@ var (
 	renewScript   = line.NewScript(replace(file("renew"), "error", errorSource))
 	releaseScript = line.NewScript(replace(file("release"), "error", errorSource))
 	checkScript   = line.NewScript(replace(file("check"), "error", errorSource))
-	whoScript     = line.NewScript(file("who"))
+	whoScript     = file("who")
 	resetScript   = line.NewScript(file("reset"))
 )
 

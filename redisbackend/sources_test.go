@@ -118,7 +118,7 @@ func TestAServerThatRefusesSCRIPTLOADIsAskedOnce(t *testing.T) {
 }
 
 // Calls that were under way together say nothing about a server that forgets.
-func TestACrowdThatASeverSeesFirstLoadsNothing(t *testing.T) {
+func TestACrowdThatAServerSeesFirstLoadsNothing(t *testing.T) {
 	t.Parallel()
 	server := startRedis(t)
 	admin := newClient(t, server.addr)

@@ -337,10 +337,14 @@ func envoy(t testing.TB, program string, u user, servers int, tags bool) *site {
 	}
 	addr := runEnvoy(t, u, data, fmt.Sprintf("{op_timeout: 5s, enable_hashtagging: %v}", tags),
 		"    type: STATIC\n    lb_policy: MAGLEV")
-	return &site{
-		data: data, tag: "t", spreads: servers > 1 && !tags, allow: u.allow(""),
+	s := &site{
+		data: data, tag: "t", allow: u.allow(""),
 		open: byURL(url.URL{Scheme: "redis", Host: addr}),
 	}
+	if servers > 1 && !tags {
+		s.spreads, s.check = true, "a proxy spreads keys with one hash tag over 2 servers"
+	}
+	return s
 }
 
 // envoyCluster has Envoy know the Cluster, which its clients then take for one server.
@@ -357,7 +361,7 @@ func envoyCluster(t testing.TB, program string, u user, tag string) *site {
           redirect_refresh_interval: 1s, redirect_refresh_threshold: 1,
           failure_refresh_threshold: 1}`)
 	return &site{
-		data: data, tag: tag, learns: tag == "", check: "is a node of a Cluster",
+		data: data, tag: tag, learns: tag == "",
 		allow:   u.allow(clusterRights),
 		open:    byURL(url.URL{Scheme: "redis", Host: addr}),
 		replace: func(t testing.TB, _ *server) { promoted(t, data, 3) },
