@@ -76,8 +76,8 @@ func TestTheGatewayChargesWhatWasUsed(t *testing.T) {
 		most := estimate("hello world", 1000)
 		a.field(t, "RateLimit", fmt.Sprintf(`"requests";r=599;t=60, "tokens";r=%d;t=60, "budget";r=%d;t=`, 100_000-most,
 			1_000_000_000-20*most))
-		a.field(t, "RateLimit-Policy", `"requests";q=600;w=60, "tokens";q=100000;w=60, `+
-			`"budget";q=1000000000;w=`+secondsOf(limits.Month.From(15))+`, "streams";q=8;qu="concurrent-requests"`)
+		a.field(t, "RateLimit-Policy", `"requests";q=600;w=60, "tokens";q=100000;qu="tokens";w=60, `+
+			`"budget";q=1000000000;qu="money";w=`+secondsOf(limits.Month.From(15))+`, "streams";q=8;qu="concurrent-requests"`)
 		if used(t, a) != 4 {
 			t.Errorf("the answer is %q", a.body)
 		}

@@ -17,21 +17,17 @@ import (
 // and are not counted. All that an estimate has left over returns to a window, a log or a period of
 // the calendar; a bucket may lose some of it. The Unit of rule becomes [core.Tokens] unless it is
 // set, so that clients do not read tokens as requests.
-func ByCount(rule nethttp.Rule) nethttp.Rule {
-	rule.Unit = cmp.Or(rule.Unit, core.Tokens)
-	return charged(rule, false)
-}
+func ByCount(rule nethttp.Rule) nethttp.Rule { return charged(rule, core.Tokens) }
 
-// ByPrice returns rule with Cost, FinalCost and Unit set: it counts the price of the tokens of requests
-// that [Meter.Handler] serves, by the Prices of that meter, rounded up to a whole unit. Other
-// requests fail as with ByCount, and so do all without Prices.
-func ByPrice(rule nethttp.Rule) nethttp.Rule { return charged(rule, true) }
+// ByPrice returns rule with Cost, FinalCost and Unit set: it counts the price of the tokens of
+// requests that [Meter.Handler] serves, by the Prices of that meter, rounded up to a whole unit.
+// Other requests fail as with ByCount, and so do all without Prices. The Unit of rule becomes
+// [core.Money] unless it is set.
+func ByPrice(rule nethttp.Rule) nethttp.Rule { return charged(rule, core.Money) }
 
-func charged(rule nethttp.Rule, money bool) nethttp.Rule {
-	name := rule.Name
-	if rule.Unit = core.Tokens; money {
-		rule.Unit = core.Money
-	}
+func charged(rule nethttp.Rule, unit core.Unit) nethttp.Rule {
+	name, money := rule.Name, unit == core.Money
+	rule.Unit = cmp.Or(rule.Unit, unit)
 	rule.Cost = func(r *http.Request) int64 {
 		switch c := callOf(r.Context()); {
 		case c != nil:
