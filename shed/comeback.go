@@ -12,8 +12,8 @@ type comeback struct {
 }
 
 const (
-	leastSpread   = 4 * time.Second
-	mostSpread    = 16 * time.Second
+	leastSpread    = 4 * time.Second
+	mostSpread     = 16 * time.Second
 	comebackPeriod = 4 * time.Second
 )
 
