@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/weir-go/weir/client/internal/quota"
 )
@@ -34,14 +35,22 @@ var finalCodes = map[string]bool{
 const finalDetail = "retrying will not help."
 
 // finality returns what says that no wait cures a denial: a field, or a code in its body; or "". It
-// waits for the body, 16 KiB at most, if that is JSON, and leaves it as it was.
+// waits for the body, 16 KiB at most, if that is JSON, and leaves it as it was. It closes a body that
+// does not end in peekingTime: a server may never end it, and the request would wait for ever.
 func finality(response *http.Response) string {
 	for _, f := range finalFields {
 		if strings.EqualFold(quota.First(response.Header, f.name), "false") {
 			return f.source + " is false"
 		}
 	}
+	var timer *time.Timer
+	if body := response.Body; body != nil {
+		timer = time.AfterFunc(peekingTime, func() { body.Close() })
+	}
 	text := peek(response)
+	if timer != nil {
+		timer.Stop()
+	}
 	if len(text) == 0 {
 		return ""
 	}
@@ -77,10 +86,13 @@ func (p *problem) finality() string {
 	return ""
 }
 
-const maxPeek = 16 << 10
+const (
+	maxPeek     = 16 << 10
+	peekingTime = 5 * time.Second
+)
 
 // peek waits for the beginning of a body in JSON, 16 KiB at most, and leaves the body as it was. It
-// returns nothing of a longer or another one.
+// returns nothing of a body that is as long, or another one.
 func peek(response *http.Response) []byte {
 	media, _, _ := mime.ParseMediaType(quota.First(response.Header, "Content-Type"))
 	body := response.Body
@@ -90,6 +102,9 @@ func peek(response *http.Response) []byte {
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxPeek))
 	response.Body = &readAhead{io.MultiReader(bytes.NewReader(text), failing{err}, body), body}
+	if len(text) == maxPeek { // what follows may be spaces, or the rest of another text
+		return nil
+	}
 	return text
 }
 

@@ -88,7 +88,7 @@ func TestOtherDenialsInJSONAreRepeated(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			server := scripted(func(i int, _ *http.Request) *http.Response {
-				if i > 0 {
+				if i > 1 {
 					return answer(200)
 				}
 				return jsonDenial(d.fields, d.body)

@@ -32,10 +32,16 @@ var mediaRows = [mediaKinds]struct {
 	fileMedia:    {25_000, "a file", "files"},
 }
 
-// mediaKindOf returns the kind of a media type such as image/png. Text is no media.
+// mediaKindOf returns the kind of a media type such as image/png. Text is no media, and neither are
+// JSON and other languages, a file without a type, or a type with escapes of its letters: a client
+// would have its text count as little as a file.
 func mediaKindOf(mediaType []byte) mediaKind {
-	major, _, _ := bytes.Cut(mediaType, []byte("/"))
+	mediaType, _, _ = bytes.Cut(mediaType, []byte(";"))
+	major, minor, _ := bytes.Cut(bytes.TrimSpace(mediaType), []byte("/"))
 	major = bytes.TrimSuffix(major, []byte(`\`)) // which escapes the slash
+	if len(major) == 0 || bytes.IndexByte(major, '\\') >= 0 || bytes.IndexByte(minor, '\\') >= 0 {
+		return noMedia
+	}
 	for kind, name := range [...]string{
 		noMedia: "text", pictureMedia: "image", soundMedia: "audio", videoMedia: "video",
 	} {
@@ -43,7 +49,29 @@ func mediaKindOf(mediaType []byte) mediaKind {
 			return mediaKind(kind)
 		}
 	}
+	if bytes.EqualFold(major, []byte("application")) && isLanguage(minor) {
+		return noMedia
+	}
 	return fileMedia
+}
+
+// isLanguage reports whether application/name is a type of texts.
+func isLanguage(name []byte) bool {
+	if i := bytes.LastIndexByte(name, '+'); i >= 0 {
+		name = name[i+1:]
+	}
+	if len(name) > 2 && strings.EqualFold(string(name[:2]), "x-") {
+		name = name[2:]
+	}
+	return slices.ContainsFunc(languages[:], func(language string) bool {
+		return strings.EqualFold(language, string(name))
+	})
+}
+
+var languages = [...]string{
+	"json", "ndjson", "jsonl", "jsonlines", "json5", "xml", "xhtml", "yaml", "toml", "csv",
+	"javascript", "ecmascript", "typescript", "sql", "graphql", "sh", "shellscript", "python", "php",
+	"httpd-php", "tex", "latex", "markdown", "text",
 }
 
 // medium is a text of a body in base64 that is no text to the model. A body may have hundreds of
@@ -73,8 +101,8 @@ func (m *medium) typeIn(body []byte) string {
 // mediaIn returns the media in a body that is valid JSON, in their order.
 //
 // They are data URLs; data beside its media type, or beside the format of sound; and the data of a
-// file and of a picture that a model has drawn. Schemas are text, and so are the arguments that a
-// model has called tools with.
+// file and of a picture that a model has drawn. Schemas and examples are text, and so are the
+// arguments that a model has called tools with, and all in a member whose name has escapes.
 func mediaIn(api API, body []byte) []medium {
 	has := func(text string) bool { return bytes.Contains(body, []byte(text)) }
 	if len(body) > math.MaxInt32 ||
@@ -179,17 +207,18 @@ func (f *mediaFinder) object(i int, member []byte) int {
 // isText reports whether all in a member is text to the model, or nothing.
 func (f *mediaFinder) isText(name []byte) bool {
 	switch string(name) {
-	case "parameters", "schema", "input_schema", "arguments", "metadata":
+	case "parameters", "schema", "input_schema", "arguments", "metadata",
+		"input_examples", "chat_template_kwargs", "documents":
 		return true
 	case "input": // of a tool
 		return f.api == Messages
 	}
-	return false
+	return bytes.IndexByte(name, '\\') >= 0
 }
 
 // note notes a member of an object that is a text. The object is a member of another one.
 func (f *mediaFinder) note(d *described, name, member []byte, text span) {
-	if f.url(name, text) || f.bare(name, member, text) {
+	if f.url(name, member, text) || f.bare(name, member, text) {
 		return
 	}
 	switch string(name) {
@@ -211,7 +240,7 @@ func (f *mediaFinder) note(d *described, name, member []byte, text span) {
 // beside finds the data that an object describes, which is the member of another one.
 func (f *mediaFinder) beside(d *described, member []byte) {
 	switch kind := string(d.kind.of(f.body)); {
-	case d.data.end == 0 || kind == "text":
+	case d.data.end == 0 || kind == "text" || strings.Contains(kind, `\`):
 	case d.mediaType.end > 0:
 		f.add(medium{kind: mediaKindOf(d.mediaType.of(f.body)), mediaType: d.mediaType, text: d.data,
 			data: d.data.start})
@@ -227,8 +256,9 @@ func (f *mediaFinder) beside(d *described, member []byte) {
 	}
 }
 
-// url finds a data URL, which is no text if it is such a member.
-func (f *mediaFinder) url(name []byte, text span) bool {
+// url finds a data URL, which is no text if it is such a member. Without a type it has that of an
+// address.
+func (f *mediaFinder) url(name, member []byte, text span) bool {
 	switch string(name) {
 	case "url", "image_url", "video_url", "audio_url", "file_url", "file_data", "data":
 	default:
@@ -244,7 +274,11 @@ func (f *mediaFinder) url(name []byte, text span) bool {
 	at := text.start + int32(len("data:"))
 	data := at + int32(len(mediaType)+len(";base64,"))
 	mediaType, _, _ = bytes.Cut(mediaType, []byte(";"))
-	f.add(medium{kind: mediaKindOf(mediaType), mediaType: span{at, at + int32(len(mediaType))},
+	kind := mediaKindOf(mediaType)
+	if len(mediaType) == 0 {
+		kind = addressKind(name, member)
+	}
+	f.add(medium{kind: kind, mediaType: span{at, at + int32(len(mediaType))},
 		text: text, data: data})
 	return true
 }
@@ -252,23 +286,29 @@ func (f *mediaFinder) url(name []byte, text span) bool {
 // bare finds base64 in place of an address. No address is so long and has no colon.
 func (f *mediaFinder) bare(name, member []byte, text span) bool {
 	const shortest = 256 // bytes
-	if string(name) == "url" {
-		name = member
-	}
-	kind := noMedia
-	switch string(name) {
-	case "image_url":
-		kind = pictureMedia
-	case "audio_url":
-		kind = soundMedia
-	case "video_url":
-		kind = videoMedia
-	}
+	kind := addressKind(name, member)
 	if kind == noMedia || text.end-text.start < shortest {
 		return false
 	}
 	f.add(medium{kind: kind, text: text, data: text.start})
 	return true
+}
+
+// addressKind returns the kind of what an address is of: a member of another one, such as url of
+// image_url.
+func addressKind(name, member []byte) mediaKind {
+	if string(name) == "url" {
+		name = member
+	}
+	switch string(name) {
+	case "image_url":
+		return pictureMedia
+	case "audio_url":
+		return soundMedia
+	case "video_url":
+		return videoMedia
+	}
+	return noMedia
 }
 
 // add adds m if its data is base64.

@@ -53,7 +53,22 @@ var media = []struct {
 		10_000},
 	{tokens.Messages, `{"media_type":"image/png","data":"DATA","nested":{"url":"data:image/png;base64,DATA"}}`, 10_000},
 
+	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:;base64,DATA"}}`, 5000},
+	{tokens.Messages, `{"type":"document","source":{"type":"base64","media_type":"application\/vnd.ms-excel","data":"DATA"}}`,
+		25_000},
+
 	// These are text.
+	{tokens.ChatCompletions, `{"type":"file","file":{"file_data":"data:application/json;base64,DATA"}}`, 0},
+	{tokens.ChatCompletions, `{"type":"file","file":{"file_data":"data:;base64,DATA"}}`, 0},
+	{tokens.Responses, `{"type":"input_file","file_data":"data:application/x-ndjson;charset=utf-8;base64,DATA"}`, 0},
+	{tokens.Responses, `{"type":"input_file","file_data":"data:application\/ld+json;base64,DATA"}`, 0},
+	{tokens.Responses, `{"type":"input_file","file_data":"data:t\u0065xt/plain;base64,DATA"}`, 0},
+	{tokens.ChatCompletions, `{"chat_template_kwargs":{"url":"data:image/png;base64,DATA"}}`, 0},
+	{tokens.Messages, `{"type":"document","source":{"type":"t\u0065xt","media_type":"application/pdf","data":"DATA"}}`, 0},
+	{tokens.Messages, `{"type":"document","source":{"type":"base64","media_type":"text\u002fplain","data":"DATA"}}`, 0},
+	{tokens.Messages, `{"tools":[{"input_examples":[{"url":"data:image/png;base64,DATA"}]}]}`, 0},
+	{tokens.Messages, `{"tools":[{"input_sch\u0065ma":{"url":"data:image/png;base64,DATA"}}]}`, 0},
+	{tokens.ChatCompletions, `{"function":{"p\u0061rameters":{"url":"data:image/png;base64,DATA"}}}`, 0},
 	{tokens.ChatCompletions, `{"type":"text","text":"data:image/png;base64,DATA"}`, 0},
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:image/png;base64,DATA and more"}}`, 0},
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:text/plain;base64,DATA"}}`, 0},
@@ -211,7 +226,7 @@ func checkMedia(t *testing.T, body []byte, total *int) {
 func writeMedia(b *strings.Builder, random *rand.Rand, depth int) {
 	names := []string{"url", "data", "media_type", "type", "file_data", "input", "input_audio", "format", "result",
 		"content", "schema", "x", "image_url", "image_url"}
-	texts := []string{"AAAA", "BB==", "data:image/png;base64,CC", "image/png", "text/plain", "text", "wav",
+	texts := []string{"AAAA", "BB==", "data:image/png;base64,CC", "image/png", "text/plain", "application/ld+json", "text", "wav", "data:;base64,CCCC",
 		"image_generation_call", "not base64", "data:a;base64,", `a\/b`, `\\`, `\"`, "",
 		strings.Repeat("DDDD", 63), strings.Repeat("EEEE", 64), strings.Repeat("F ", 200)}
 	switch kind := random.IntN(8); {
@@ -261,7 +276,8 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 	o, _ := v.(object)
 	texts := make(map[string]string)
 	for _, m := range o {
-		isText := slices.Contains([]string{"parameters", "schema", "input_schema", "arguments", "metadata"}, m.key)
+		isText := slices.Contains([]string{"parameters", "schema", "input_schema", "arguments", "metadata",
+			"input_examples", "chat_template_kwargs", "documents"}, m.key)
 		if isText || m.key == "input" && api == tokens.Messages {
 			continue
 		}
@@ -272,7 +288,8 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 		case slices.Contains([]string{"url", "image_url", "video_url", "audio_url", "file_url", "file_data", "data"},
 			m.key) && isDataURL(text):
 			mediaType, data, _ := strings.Cut(strings.TrimPrefix(text, "data:"), ";base64,")
-			if !strings.HasPrefix(strings.ToLower(mediaType)+"/", "text/") && isBase64(data) {
+			isAddress := slices.Contains(addresses, m.key) || m.key == "url" && slices.Contains(addresses, member)
+			if (!isTextType(mediaType) || mediaType == "" && isAddress) && isBase64(data) {
 				n++
 			}
 		case len(text) >= 256 && (slices.Contains(addresses, m.key) || m.key == "url" && slices.Contains(addresses, member)):
@@ -287,9 +304,10 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 		}
 	}
 	has := func(name string) bool { _, ok := texts[name]; return ok }
-	if has("data") && isBase64(texts["data"]) && texts["type"] != "text" {
+	if has("data") && isBase64(texts["data"]) && texts["type"] != "text" &&
+		!strings.ContainsAny(texts["type"], "\\\"/") { // which were escapes, the slash, too
 		if has("media_type") {
-			if !strings.HasPrefix(strings.ToLower(texts["media_type"])+"/", "text/") {
+			if !isTextType(texts["media_type"]) {
 				n++
 			}
 		} else if has("format") && member == "input_audio" {
@@ -303,6 +321,18 @@ func countMedia(api tokens.API, v any, member string) (n int64) {
 		n++
 	}
 	return n
+}
+
+// isTextType reports whether a media type is that of a text.
+func isTextType(mediaType string) bool {
+	mediaType, _, _ = strings.Cut(mediaType, ";")
+	major, minor, _ := strings.Cut(strings.TrimSpace(mediaType), "/")
+	minor = minor[strings.LastIndex(minor, "+")+1:]
+	if len(minor) > 2 && strings.EqualFold(minor[:2], "x-") {
+		minor = minor[2:]
+	}
+	return major == "" || strings.EqualFold(major, "text") || strings.ContainsAny(mediaType, "\\\"") || // were escapes
+		strings.EqualFold(major, "application") && tokens.IsLanguage(minor)
 }
 
 func isDataURL(text string) bool {

@@ -115,6 +115,8 @@ func TestOneReaderReadsEveryMoment(t *testing.T) {
 		"60 secs":           time.Minute,
 		"1 hour 30 minutes": 90 * time.Minute, "1h30m": 90 * time.Minute,
 		"6m0s": 6 * time.Minute, "12ms": 12 * time.Millisecond,
+		"1.5m": 90 * time.Second, "0.5 minutes": 30 * time.Second, "0.25h": 15 * time.Minute,
+		"0.5 days": 12 * time.Hour, "0.999999999d": 24*time.Hour - 86_400*time.Nanosecond,
 		"1.5s": 1500 * time.Millisecond, "2 days": 48 * time.Hour, "1d2h": 26 * time.Hour,
 		"500 milliseconds": 500 * time.Millisecond,
 		"15µs":             15 * time.Microsecond, `"1m30s"`: 90 * time.Second, "99999 days": Longest,

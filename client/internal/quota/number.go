@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"math/bits"
 	"net/http"
 	"strings"
 	"time"
@@ -98,7 +99,12 @@ func unquoted(s string) string {
 // times returns n units of time, rounded up to a nanosecond, and Longest at most.
 func (n number) times(unit time.Duration) time.Duration {
 	whole := time.Duration(min(n.whole, int64(Longest/unit)))
-	return min(whole*unit+time.Duration((n.billionths*int64(unit)+999_999_999)/1e9), Longest)
+	hi, lo := bits.Mul64(uint64(n.billionths), uint64(unit)) // of a day, more than 64 bits
+	part, rest := bits.Div64(hi, lo, 1e9)
+	if rest > 0 {
+		part++
+	}
+	return min(whole*unit+time.Duration(part), Longest)
 }
 
 // units say in which unit a number is an instant since the Unix epoch, largest first. The next

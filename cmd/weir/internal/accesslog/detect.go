@@ -152,6 +152,9 @@ func notFound(o *Options, tried int) error {
 		return fmt.Errorf("%w: no column of its first lines has addresses besides that of the "+
 			"client, so %s is not there", ErrFormat, o.Fields["address"])
 	}
+	if tried == 0 {
+		return fmt.Errorf("%w: all of its first lines are empty or longer than %d bytes", ErrFormat, maxLine)
+	}
 	return fmt.Errorf("%w: none of its first %d lines is a request in a known format: name the "+
 		"format by --format", ErrFormat, tried)
 }

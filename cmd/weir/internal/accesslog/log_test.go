@@ -194,6 +194,8 @@ func TestWhatCannotBeReadSaysWhatToDo(t *testing.T) {
 		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl"}, "by --field time=NAME,address=NAME"},
 		{`{"ts":1,"ip":"192.0.2.1"}`, accesslog.Options{Format: "jsonl", Fields: map[string]string{"time": "t"}},
 			`with a time in the field "t"`},
+		{strings.Repeat("a", 5<<20) + "\n", accesslog.Options{}, "are empty or longer than 262144 bytes"},
+		{"\n \n\n", accesslog.Options{}, "are empty or longer than 262144 bytes"},
 		{"\x28\xb5\x2f\xfd....", accesslog.Options{}, "zstdcat"},
 	} {
 		_, err := accesslog.New("access.log", strings.NewReader(c.text), &c.o)
