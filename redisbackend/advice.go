@@ -26,13 +26,19 @@ func explained(err error, accounts []wire.Account) error {
 		return line.Spare(fmt.Errorf("scope %s: %w", strings.Join(scopes, " or "), err))
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%w: %s", err, useCluster)
-	case strings.Contains(text, "NOPERM"), strings.Contains(text, "can't run this command"),
-		strings.Contains(text, "ACL failure in script"):
+	case isForbidden(err):
 		return fmt.Errorf("%w: Backend.Check says what to allow", err)
 	case strings.Contains(text, "OOM "):
 		return fmt.Errorf("%w: %s", err, raiseMemory)
 	}
 	return err
+}
+
+// isForbidden reports whether a server has replied that its user may not send a command.
+func isForbidden(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "NOPERM") || strings.Contains(text, "run this command") ||
+		strings.Contains(text, "ACL failure in script")
 }
 
 const (

@@ -81,6 +81,8 @@ type Options struct {
 	// that Redis has lost units that are held. "weir: backend recovered" is information. "weir:
 	// instances are not counted: their number stays" is a warning, once four beats of Heartbeat
 	// have failed, and "weir: instances are counted again" is information. Where
+	// there is one server, "weir: a proxy spreads what one Redis server has to decide" is a warning,
+	// see [Bare.Take], and "weir: one Redis server decides alone again" is information. Where
 	// there are several servers, "weir: Redis server down" and "weir: Redis server replies only
 	// with errors" are warnings, and "weir: Redis server answers again" is information. nil: the
 	// logger that slog.Default returns at that time.

@@ -59,6 +59,7 @@ type Bare struct {
 	giveBacks   *giveBacks
 	settlements settlements
 	heartbeat   *heartbeat // nil: none
+	lookout     *lookout   // nil: the client knows its servers
 }
 
 // NewBare returns a bare backend on client, which is one that [New] takes, or an error that
@@ -92,6 +93,7 @@ func newBare(client redis.Scripter, options BareOptions) *Bare {
 	b.giveBacks = newGiveBacks(b.holds)
 	b.takings = newTakings(b.giveBacks)
 	b.settlements = settlements{s, b.holds}
+	b.lookout = newLookout(client, s.encoder.NameOf("check"), options.Logger)
 	if options.Heartbeat {
 		b.heartbeat = newHeartbeat(s)
 	}
@@ -113,16 +115,28 @@ func (b *Bare) Close() error {
 	defer cancel()
 	b.giveBacks.wait(ctx)
 	b.holds.close()
+	b.lookout.close(ctx)
 	return nil
 }
 
-// Take implements [backends.Backend]. Its errors are those of the client, wrapped.
+// Take implements [backends.Backend]. Its errors are those of the client, wrapped, and that a proxy
+// spreads what one server has to decide. While requests come, b asks once a minute which server
+// answers: for four names, on four new connections. After two answers of different servers it asks
+// sixteen times more: if the first server answers again, decisions fail until one server answers
+// alone, a minute later or more. It asks in the background, and only with a [redis.Client]. If the
+// user may not call INFO it does not ask again, and says nothing.
 func (b *Bare) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	if err := b.lookout.spreads(); err != nil {
+		return err
+	}
 	return b.takings.decide(ctx, charges, out, false)
 }
 
 // Peek implements [backends.Peeker].
 func (b *Bare) Peek(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
+	if err := b.lookout.spreads(); err != nil {
+		return err
+	}
 	return b.takings.decide(ctx, charges, out, true)
 }
 

@@ -67,6 +67,14 @@ func JudgeIDs(answers []string, again string) error {
 	return judgeIDs(answers, func() ([]string, error) { return []string{again}, nil }, "%d servers")
 }
 
+// Look has b ask which servers answer, as after a minute, and returns what decisions then fail with.
+func Look(b *Bare) error {
+	b.lookout.fallDue()
+	_ = b.lookout.spreads()
+	<-b.lookout.stopped
+	return b.lookout.spreads()
+}
+
 // Judge is what Check makes of a server's INFO.
 var Judge = judge
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,9 +145,7 @@ func (h *heartbeat) log(level slog.Level, message string, err error) {
 
 // withCommands adds the commands of a beat to the error of a server that forbids one of them.
 func withCommands(err error) error {
-	text := err.Error()
-	if strings.Contains(text, "NOPERM") || strings.Contains(text, "run this command") ||
-		strings.Contains(text, "ACL failure in script") {
+	if isForbidden(err) {
 		return fmt.Errorf("%w: allow the user +zadd +zrem +zcard +zremrangebyscore +pexpire", err)
 	}
 	return err

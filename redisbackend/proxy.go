@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -121,16 +122,26 @@ func judgeNode(ctx context.Context, own *redis.Client, key string) error {
 	return judgeConnections(ctx, own, key)
 }
 
-// judgeIDs returns an error if answers are of several servers and the first one answers again.
+// judgeIDs returns an error if answers are spread over several servers.
 func judgeIDs(answers []string, again func() ([]string, error), advice string) error {
+	if n := spreadOver(answers, again); n > 0 {
+		return fmt.Errorf(advice, n)
+	}
+	return nil
+}
+
+// spreadOver returns how many servers have given answers. It returns 0 if that is one, or if the
+// first of them does not answer again: that was a failover.
+func spreadOver(answers []string, again func() ([]string, error)) int {
 	ids := differing(answers)
 	if len(ids) < 2 {
-		return nil
+		return 0
 	}
-	if now, err := again(); err != nil || len(now) == 0 || now[0] != ids[0] {
-		return nil // a failover
+	now, err := again()
+	if err != nil || !slices.Contains(now, ids[0]) {
+		return 0
 	}
-	return fmt.Errorf(advice, len(ids))
+	return len(differing(append(ids, now...)))
 }
 
 // differing returns the ids among answers, each once, in the order in which they come first.
@@ -145,7 +156,10 @@ func differing(answers []string) (ids []string) {
 	return ids
 }
 
-// serversOf returns the run_id of the server that answers for each of some names. It sends the
+// ofCluster ends the id of a node of a Cluster.
+const ofCluster = " cluster"
+
+// serversOf returns the id of the server that answers for each of some names. It sends the
 // script each time: EVALSHA of one that servers do not know would be an error in their statistics.
 func serversOf(ctx context.Context, client redis.Scripter, names ...string) (ids []string, err error) {
 	for _, name := range names {

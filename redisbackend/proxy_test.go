@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/redisbackend"
 )
 
@@ -148,25 +151,80 @@ func saysThat(t testing.TB, what string, err error, want string) {
 	}
 }
 
+type proxyCase struct {
+	what      string
+	proxy     *spreadingProxy
+	tag, want string
+}
+
+// proxiesBefore returns proxies before two servers, and what is to be found of them.
+func proxiesBefore(two []string) []proxyCase {
+	return []proxyCase{
+		{"one server", &spreadingProxy{servers: two[:1]}, "", ""},
+		{"one server, by names", &spreadingProxy{servers: two[:1], byName: true}, "t", ""},
+		{"a round robin", &spreadingProxy{servers: two}, "", "spreads connections over 2 servers"},
+		{"a round robin, tagged", &spreadingProxy{servers: two}, "t", "spreads connections over 2 servers"},
+		{"names", &spreadingProxy{servers: two, byName: true}, "", "set Options.HashTag"},
+		{"names, tagged", &spreadingProxy{servers: two, byName: true}, "t", "enable_hashtagging"},
+		{"tags, no tag", &spreadingProxy{servers: two, byName: true, knowsTags: true}, "", "set Options.HashTag"},
+		{"tags, tagged", &spreadingProxy{servers: two, byName: true, knowsTags: true}, "t", ""},
+	}
+}
+
 func TestCheckFindsAProxyThatSpreads(t *testing.T) {
 	t.Parallel()
 	two := []string{startRedis(t).addr, startRedis(t).addr}
 	for range testrun.Sized(5, 100) {
-		for _, c := range []struct {
-			what      string
-			proxy     *spreadingProxy
-			tag, want string
-		}{
-			{"one server", &spreadingProxy{servers: two[:1]}, "", ""},
-			{"one server, by names", &spreadingProxy{servers: two[:1], byName: true}, "t", ""},
-			{"a round robin", &spreadingProxy{servers: two}, "", "spreads connections over 2 servers"},
-			{"a round robin, tagged", &spreadingProxy{servers: two}, "t", "spreads connections over 2 servers"},
-			{"names", &spreadingProxy{servers: two, byName: true}, "", "set Options.HashTag"},
-			{"names, tagged", &spreadingProxy{servers: two, byName: true}, "t", "enable_hashtagging"},
-			{"tags, no tag", &spreadingProxy{servers: two, byName: true, knowsTags: true}, "", "set Options.HashTag"},
-			{"tags, tagged", &spreadingProxy{servers: two, byName: true, knowsTags: true}, "t", ""},
-		} {
+		for _, c := range proxiesBefore(two) {
 			saysThat(t, c.what, checkThrough(t, c.proxy.start(t), c.tag), c.want)
+		}
+	}
+}
+
+func TestOneQuestionInOperationFindsAProxyThatSpreads(t *testing.T) {
+	t.Parallel()
+	two := []string{startRedis(t).addr, startRedis(t).addr}
+	discard := slog.New(slog.DiscardHandler)
+	for range testrun.Sized(5, 100) {
+		for _, c := range proxiesBefore(two) {
+			client := newClient(t, c.proxy.start(t))
+			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: c.tag, Logger: discard})
+			saysThat(t, c.what, redisbackend.Look(b), c.want)
+			charges := []backends.Charge{charge("s", "k", limits.FixedWindow(limits.PerDay(5)), 1)}
+			saysThat(t, c.what+", a decision", b.Take(t.Context(), charges, make([]limits.Decision, 1)), c.want)
+			saysThat(t, c.what+", a look", b.Peek(t.Context(), charges, make([]limits.Decision, 1)), c.want)
+			ok(t, b.Close())
+		}
+	}
+}
+
+// Each question has connections of its own, which tell the server nothing that a user with few
+// rights may not say.
+func TestAQuestionInOperationIsNotRefused(t *testing.T) {
+	t.Parallel()
+	addr := startRedis(t).addr
+	admin := newClient(t, addr)
+	for _, rights := range []string{aclDecide, aclDecide + " " + aclCheck} {
+		prefix := uniquePrefix()
+		user(t, admin, prefix, rights)
+		ok(t, admin.Do(t.Context(), "ACL", "LOG", "RESET").Err())
+		ok(t, admin.ConfigResetStat(t.Context()).Err())
+		client := redis.NewClient(&redis.Options{Addr: addr, Username: "limiter", Password: "secret"})
+		defer client.Close()
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: prefix})
+		saysThat(t, rights, redisbackend.Look(b), "")
+		ok(t, b.Close())
+		refused, err := admin.Do(t.Context(), "ACL", "LOG").Slice()
+		ok(t, err)
+		info := admin.Info(t.Context(), "all").Val()
+		if !strings.Contains(info, "cmdstat_eval:") {
+			t.Errorf("%s: no question was asked", rights)
+		}
+		// Redis 6.2 cannot be asked what it allows, and refuses INFO once.
+		canBeAsked, err := admin.Eval(t.Context(), "return redis.acl_check_cmd and 1 or 0", nil).Int()
+		ok(t, err)
+		if canBeAsked == 1 && (len(refused) > 0 || strings.Contains(info, "errorstat_")) {
+			t.Errorf("%s: %v, %s", rights, refused, info)
 		}
 	}
 }
