@@ -121,9 +121,9 @@ func (b *Bare) Close() error {
 
 // Take implements [backends.Backend]. Its errors are those of the client, wrapped, and that a proxy
 // spreads what one server has to decide. While requests come, b asks once a minute which server
-// answers: for four names, on four new connections. After two answers of different servers it asks
-// sixteen times more: if the first server answers again, decisions fail until one server answers
-// alone, a minute later or more. It asks in the background, and only with a [redis.Client]. If the
+// answers: for sixteen names, on four new connections. After answers of different servers it asks on
+// sixteen more: if the first server answers again, decisions fail until one server answers alone, a
+// minute later or more. It asks in the background, and only with a [redis.Client]. If the
 // user may not call INFO it does not ask again, and says nothing.
 func (b *Bare) Take(ctx context.Context, charges []backends.Charge, out []limits.Decision) error {
 	if err := b.lookout.spreads(); err != nil {
