@@ -140,6 +140,7 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 		_, isPriced := m.config.Prices[other]
 		known = known && isPriced
 	}
+	known = known && !asked.unclear
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}

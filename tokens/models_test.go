@@ -57,6 +57,7 @@ func TestModelsInPlaceOfAnotherHaveTheirPrice(t *testing.T) {
 func TestModelsWithoutAPriceAreNotOffered(t *testing.T) {
 	many := `["small"` + strings.Repeat(`,"small"`, 16) + `]`
 	nested := strings.Repeat(`[{"model":"small","fallbacks":`, 2000) + `["small"]` + strings.Repeat(`}]`, 2000)
+	meter := tokens.MustNew(tokens.Config{Prices: map[string]tokens.Price{"small": {}, "large": {}, "": {}}})
 	for _, lists := range []string{
 		`"models":["other"]`, `"models":"large"`, `"models":[7]`, `"models":[null]`, `"fallbacks":[{"small":["large"]}]`,
 		`"fallbacks":[{"model":"other"}]`, `"Models":["large"]`, `"models":["large"],"models":["small"]`,
@@ -64,7 +65,7 @@ func TestModelsWithoutAPriceAreNotOffered(t *testing.T) {
 		`"fallbacks":[{"model":"small","fallbacks":["large"]}]`, `"models":[["large"]]`,
 	} {
 		body := []byte(`{"model":"small",` + lists + `}`)
-		if _, err := priced.Estimate(tokens.ChatCompletions, body); err == nil {
+		if _, err := meter.Estimate(tokens.ChatCompletions, body); err == nil {
 			t.Errorf("%.80s is priced", lists)
 		}
 	}

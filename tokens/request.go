@@ -11,10 +11,11 @@ import (
 // asked is what a request asks for.
 type asked struct {
 	model   string
-	others  []string // models that may answer in its place; "": one whose name is not clear
+	others  []string // models that may answer in its place
 	output  int64    // the most tokens of a choice; 0: the request names no maximum
 	bound   string   // the member that says so
 	choices int64
+	unclear bool // a model that may answer has no name
 	inList  bool // it is one of the models of a list
 }
 
@@ -79,11 +80,11 @@ func (a *asked) readObject(names []string, rest []byte) error {
 }
 
 // addModels reads a list of models that may answer: names, as OpenRouter has them, or objects whose
-// members take the place of those of the request, as Anthropic and LiteLLM have them. What is no such
-// list, and lists in such objects, name models that are not clear.
+// members take the place of those of the request, as Anthropic and LiteLLM have them. Something
+// else than such a list, and a list in such an object, name models that are not clear.
 func (a *asked) addModels(names []string, name string, list []byte) error {
 	if a.inList || list[0] != '[' {
-		a.others = append(a.others, "")
+		a.unclear = true
 		return nil
 	}
 	for n, rest := 0, bytes.TrimLeft(list[1:], space); rest[0] != ']'; n++ {
@@ -95,7 +96,8 @@ func (a *asked) addModels(names []string, name string, list []byte) error {
 		if err := other.readModel(names, rest[:end]); err != nil {
 			return err
 		}
-		a.others = append(append(a.others, other.model), other.others...)
+		a.others = append(a.others, other.model)
+		a.unclear = a.unclear || other.unclear || other.model == ""
 		if a.choices = max(a.choices, other.choices); other.output > a.output {
 			a.output, a.bound = other.output, other.bound
 		}
