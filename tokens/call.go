@@ -17,6 +17,7 @@ import (
 type Call struct {
 	meter    *Meter
 	model    string
+	others   []string // models that may answer in its place
 	priced   bool
 	estimate Usage
 	parts    estimate
@@ -109,18 +110,34 @@ func (c *Call) Tokens() int64 { return c.Usage().tokens() }
 
 // Money returns the price of Usage, rounded up to a whole unit. An estimate takes the dearest kind
 // of input and of output, and the dearest tier. What another model has used that the answer names
-// costs its price; if it has none, the dearest of all. The result is −1 if the meter has no Prices.
+// costs its price; if it has none, the dearest of all. Of several models that the request names, the
+// one that the answer names counts, or else the dearest. The result is −1 if the meter has no Prices.
 func (c *Call) Money() int64 {
 	if !c.priced {
 		return -1
 	}
 	own, b := c.read()
-	price, ok := c.meter.config.Prices[b.served]
-	if b.served == "" {
-		price = c.meter.config.Prices[c.model]
-	} else if !ok {
-		price = c.meter.dearest
+	prices := c.meter.config.Prices
+	switch price, ok := prices[b.served]; {
+	case b.served != "" && ok:
+		return c.units(price, own, &b)
+	case b.served != "":
+		return c.units(c.meter.dearest, own, &b)
+	case len(c.others) > 0 && slices.Contains(c.others, b.model):
+		return c.units(prices[b.model], own, &b)
 	}
+	most := c.units(prices[c.model], own, &b)
+	if b.model == c.model {
+		return most
+	}
+	for _, other := range c.others {
+		most = max(most, c.units(prices[other], own, &b))
+	}
+	return most
+}
+
+// units returns the price of what an answer has told, if its model has a price.
+func (c *Call) units(price Price, own Usage, b *bill) int64 {
 	longest := cmp.Or(b.longest, own.Input)
 	if b.hasInput {
 		price = price.of(own.Tier, longest)
@@ -169,7 +186,8 @@ func (c *Call) charge(rule string, money bool) int64 {
 
 // unanswered returns c as it is before an answer: the answer of another try says nothing about it.
 func (c *Call) unanswered() *Call {
-	return &Call{meter: c.meter, model: c.model, priced: c.priced, estimate: c.estimate}
+	return &Call{meter: c.meter, model: c.model, others: c.others, priced: c.priced,
+		estimate: c.estimate}
 }
 
 func (c *Call) measure(money bool) int64 {

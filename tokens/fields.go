@@ -102,6 +102,7 @@ const (
 	noWord word = iota
 	kindWord
 	modelWord
+	answerWord // the model of the answer
 	tierWord
 	speedWord
 )
@@ -212,10 +213,14 @@ func newAnswerPlace() *place {
 	top.at("usage").to = whole
 	top.at("delta").to = text
 	top.at("service_tier").word = tierWord
+	top.at("model").word = answerWord
 	response := top.below("response")
+	response.at("model").word = answerWord
 	response.at("usage").to = whole
 	response.at("service_tier").word = tierWord
-	top.below("message").at("usage").to = newUsage(begun)
+	message := top.below("message")
+	message.at("usage").to = newUsage(begun)
+	message.at("model").word = answerWord
 	top.below("x_groq").at("usage").to = whole
 	choices := top.below("choices")
 	choices.isArray = true

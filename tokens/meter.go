@@ -127,7 +127,7 @@ func MustNew(config Config) *Meter {
 }
 
 // Estimate reads the body of a request, a JSON object, and returns the Call with its estimate. The
-// error is for the client: the body is no such object, the model has no price, or a member that
+// error is for the client: the body is no such object, a model has no price, or a member that
 // counts has a value that servers may read in different ways: it is there twice, spelled in other
 // letters, or is no whole number. The Call keeps nothing of body.
 func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
@@ -136,11 +136,17 @@ func (m *Meter) Estimate(api API, body []byte) (*Call, error) {
 		return nil, err
 	}
 	_, known := m.config.Prices[asked.model]
+	for _, other := range asked.others {
+		_, isPriced := m.config.Prices[other]
+		known = known && isPriced
+	}
+	known = known && !asked.unclear
 	if !known && len(m.config.Prices) > 0 {
 		return nil, errors.New("the model is not offered here: ask for another one")
 	}
 	e := newEstimate(&m.config, api, body, asked)
-	return &Call{meter: m, model: asked.model, priced: known, estimate: e.usage(), parts: e}, nil
+	return &Call{meter: m, model: asked.model, others: asked.others, priced: known,
+		estimate: e.usage(), parts: e}, nil
 }
 
 // Handler returns a handler that estimates a request, passes it through limit, and reads the answer

@@ -11,17 +11,23 @@ import (
 // asked is what a request asks for.
 type asked struct {
 	model   string
-	output  int64  // the most tokens of a choice; 0: the request names no maximum
-	bound   string // the member that says so
+	others  []string // models that may answer in its place
+	output  int64    // the most tokens of a choice; 0: the request names no maximum
+	bound   string   // the member that says so
 	choices int64
+	unclear bool // a model that may answer has no name
+	inList  bool // it is one of the models of a list
 }
 
 // counted are the members that count, by API.
 var counted = map[API][]string{
-	ChatCompletions: {"model", "n", "max_tokens", "max_completion_tokens"},
-	Responses:       {"model", "max_output_tokens"},
-	Messages:        {"model", "max_tokens"},
+	ChatCompletions: {"model", "models", "fallbacks", "n", "max_tokens", "max_completion_tokens"},
+	Responses:       {"model", "models", "fallbacks", "max_output_tokens"},
+	Messages:        {"model", "models", "fallbacks", "max_tokens"},
 }
+
+// mostModels is how many models a request may name.
+const mostModels = 16
 
 var errNoObject = errors.New("the body must be one JSON object")
 
@@ -40,26 +46,77 @@ func read(api API, body []byte) (asked, error) {
 	if rest[0] != '{' {
 		return a, errNoObject
 	}
+	if err := a.readObject(names, rest); err != nil {
+		return a, err
+	}
+	if a.model == "" && len(a.others) > 0 {
+		a.model, a.others = a.others[0], a.others[1:]
+	}
+	return a, nil
+}
+
+// readObject reads the members of an object that is valid JSON.
+func (a *asked) readObject(names []string, rest []byte) error {
 	var seen uint8 // bits of names
 	for {
 		var key, value []byte
 		if key, value, rest = member(rest); key == nil {
-			return a, nil
+			return nil
 		}
 		i, name, err := find(names, key)
 		switch {
 		case err != nil:
-			return a, err
+			return err
 		case i < 0:
 			continue
 		case seen&(1<<i) != 0:
-			return a, fmt.Errorf("%q must be there once", name)
+			return fmt.Errorf("%q must be there once", name)
 		}
 		seen |= 1 << i
-		if err := a.set(name, value); err != nil {
-			return a, err
+		if err := a.set(names, name, value); err != nil {
+			return err
 		}
 	}
+}
+
+// addModels reads a list of models that may answer: names, as OpenRouter has them, or objects whose
+// members take the place of those of the request, as Anthropic and LiteLLM have them. Something
+// else than such a list, and a list in such an object, name models that are not clear.
+func (a *asked) addModels(names []string, name string, list []byte) error {
+	if a.inList || list[0] != '[' {
+		a.unclear = true
+		return nil
+	}
+	for n, rest := 0, bytes.TrimLeft(list[1:], space); rest[0] != ']'; n++ {
+		if n == mostModels {
+			return fmt.Errorf("%q must have at most %d models", name, mostModels)
+		}
+		end := valueEnd(rest)
+		other := asked{choices: 1, inList: true}
+		if err := other.readModel(names, rest[:end]); err != nil {
+			return err
+		}
+		a.others = append(a.others, other.model)
+		a.unclear = a.unclear || other.unclear || other.model == ""
+		if a.choices = max(a.choices, other.choices); other.output > a.output {
+			a.output, a.bound = other.output, other.bound
+		}
+		if rest = bytes.TrimLeft(rest[end:], space); rest[0] == ',' {
+			rest = bytes.TrimLeft(rest[1:], space)
+		}
+	}
+	return nil
+}
+
+// readModel reads a model of a list.
+func (a *asked) readModel(names []string, value []byte) error {
+	switch value[0] {
+	case '"':
+		return a.set(names, "model", value)
+	case '{':
+		return a.readObject(names, value)
+	}
+	return nil
 }
 
 const space = " \t\r\n"
@@ -134,9 +191,12 @@ func find(names []string, key []byte) (int, string, error) {
 	return -1, "", nil
 }
 
-func (a *asked) set(name string, value []byte) error {
-	if string(value) == "null" {
+func (a *asked) set(names []string, name string, value []byte) error {
+	switch {
+	case string(value) == "null":
 		return nil
+	case name == "models" || name == "fallbacks":
+		return a.addModels(names, name, value)
 	}
 	if name == "model" {
 		if json.Unmarshal(value, &a.model) != nil || len(a.model) > longestModel {
@@ -149,7 +209,7 @@ func (a *asked) set(name string, value []byte) error {
 		return fmt.Errorf("%q must be a whole number, and not negative", name)
 	}
 	if name == "n" {
-		a.choices = n
+		a.choices = max(a.choices, n) // a model in its place may have more
 		return nil
 	}
 	if n > a.output { // 0 counts as none: vLLM and others then write without a bound

@@ -322,6 +322,8 @@ func (s *scanner) endWord(w word) {
 		to = &s.kind
 	case modelWord:
 		to = &s.model
+	case answerWord:
+		to = &s.bill.model
 	case tierWord:
 		to = &s.bill.tier
 	case speedWord:

@@ -156,6 +156,7 @@ type bill struct {
 	advice      Usage
 	adviser     string
 	served      string
+	model       string // that the answer names
 	tier, speed string
 }
 
