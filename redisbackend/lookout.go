@@ -20,8 +20,8 @@ import (
 // a balancer sends each connection to the next of two servers, A and B:
 //
 //	  0 s   New
-//	 60 s   the next request begins a question, in the background: which server answers for sixteen
-//	        names, on four connections? AAAA BBBB AAAA BBBB
+//	 60 s   the next request begins a question in the background: which server answers for
+//	        sixteen names, on four connections? AAAA BBBB AAAA BBBB
 //	        More than one, so it asks on sixteen connections more. A is back: no failover
 //	 60 s   decisions fail. The breaker opens, and the failure policy of each rule decides
 //	120 s   the next request, such as a probe of the breaker, asks on twenty connections
@@ -43,8 +43,8 @@ type lookout struct {
 	latest string // id of the server that answered last; of the question under way
 }
 
-// asker returns the id of the server that answers for each of some names, on one new connection; "":
-// it has none.
+// asker returns the id of the server that answers for each of some names, on one new connection.
+// It is "" if the server has none.
 type asker func(ctx context.Context, names ...string) (ids []string, err error)
 
 // sight is what a lookout has seen. It is immutable.
