@@ -16,16 +16,16 @@ import (
 )
 
 // lookout finds, while requests come, what Check finds when it is called: a proxy that spreads what
-// one server has to decide. Decisions fail from then on, until one server answers alone. For example
-// a balancer sends each connection to the next of two servers, A and B:
+// one server has to decide. Decisions then fail until one server answers alone. For example a
+// balancer sends each connection to the next of two servers, A and B:
 //
 //	  0 s   New
-//	 60 s   the next request begins a question, in the background: which server answers for sixteen
-//	        names, on four connections? AAAA BBBB AAAA BBBB
+//	 60 s   the next request begins a question in the background: which server answers for
+//	        sixteen names, on four connections? AAAA BBBB AAAA BBBB
 //	        More than one, so it asks on sixteen connections more. A is back: no failover
 //	 60 s   decisions fail. The breaker opens, and the failure policy of each rule decides
-//	120 s   the next request, such as a probe of the breaker, asks on twenty connections
-//	        One server gives all answers: decisions go to it again
+//	120 s   the next request, such as a probe of the breaker, begins a question: twenty connections.
+//	        If one server gives all answers, decisions go to it again
 type lookout struct {
 	connect func() (ask asker, end func())
 	names   []string
@@ -43,8 +43,8 @@ type lookout struct {
 	latest string // id of the server that answered last; of the question under way
 }
 
-// asker returns the id of the server that answers for each of some names, on one new connection; "":
-// it has none.
+// asker returns the id of the server that answers for each of some names, on one new connection.
+// It is "" if the server has none.
 type asker func(ctx context.Context, names ...string) (ids []string, err error)
 
 // sight is what a lookout has seen. It is immutable.

@@ -154,9 +154,10 @@ func TestAFailoverIsNoProxyThatSpreads(t *testing.T) {
 }
 
 func TestOneQuestionFindsAProxyThatSpreads(t *testing.T) {
+	byName := func(_ int, name string) (string, error) { return name, nil }
 	for want, answer := range map[string]func(int, string) (string, error){
 		"redisbackend: a proxy spreads connections over 2 servers": roundRobin,
-		"redisbackend: names over 16 servers":                      func(_ int, name string) (string, error) { return name, nil },
+		"redisbackend: names over 16 servers":                      byName,
 	} {
 		inSight(t, func(w *watched) {
 			w.answer = answer

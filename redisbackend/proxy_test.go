@@ -143,6 +143,17 @@ func checkThrough(t testing.TB, addr, tag string) error {
 	return redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: tag}).Check(t.Context())
 }
 
+// lookThrough returns what decisions through a proxy fail with after one question in operation.
+func lookThrough(t testing.TB, addr, tag string) error {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	discard := slog.New(slog.DiscardHandler)
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: tag, Logger: discard})
+	defer b.Close()
+	return redisbackend.Look(b)
+}
+
 // saysThat fails unless err has a text; "" is for no error.
 func saysThat(t testing.TB, what string, err error, want string) {
 	t.Helper()
@@ -254,7 +265,7 @@ func TestAFailoverDuringCheckIsNoProxy(t *testing.T) {
 }
 
 // The proxies themselves.
-func TestCheckFindsRealProxiesThatSpread(t *testing.T) {
+func TestRealProxiesThatSpreadAreFound(t *testing.T) {
 	t.Parallel()
 	testrun.FullOnly(t, "Envoy and HAProxy")
 	two := []string{startRedis(t).addr, startRedis(t).addr}
@@ -282,6 +293,7 @@ func TestCheckFindsRealProxiesThatSpread(t *testing.T) {
 		})
 		for range 100 {
 			saysThat(t, c.what, checkThrough(t, c.addr, c.tag), c.want)
+			saysThat(t, c.what+", in operation", lookThrough(t, c.addr, c.tag), c.want)
 		}
 	}
 }
