@@ -30,8 +30,7 @@ const questions = 16
 // that the client's server keeps.
 func judgeServers(ctx context.Context, client redis.Scripter, key string, isNode bool) error {
 	if _, ok := client.(line.Cluster); ok {
-		prefix, _, _ := strings.Cut(key, ":")
-		return judgeNames(ctx, client, namesOf(prefix+":{"+key+"}:"), ignoredTags)
+		return judgeNames(ctx, client, namesOf(key+":{"+key+"}:"), ignoredTags) // in the slot of key
 	}
 	single, ok := client.(line.Single)
 	if !ok {
@@ -94,6 +93,7 @@ func judgeConnections(ctx context.Context, own *redis.Client, name string) error
 	for i := range conns {
 		conns[i] = own.Conn()
 		wait.Go(func() {
+			defer func() { _ = recover() }() // of a hook or dialer: it has not answered
 			if ids, err := serversOf(ctx, conns[i], name); err == nil {
 				answers[i] = ids[0]
 			}
@@ -154,7 +154,10 @@ func serversOf(ctx context.Context, client redis.Scripter, names ...string) ([]s
 			Script: &whoScript, Keys: []string{name}, Receiver: &ids[i], Most: line.MaxText,
 		}
 	}
-	line.Run(ctx, client, calls...)
+	calls[0].Run(ctx, client, "eval", whoScript.Source) // the server then knows it: no NOSCRIPT
+	if len(calls) > 1 && calls[0].Err == nil {
+		line.Run(ctx, client, calls[1:]...)
+	}
 	var texts []string
 	for i, c := range calls {
 		if c.Err != nil {
