@@ -31,8 +31,7 @@ const questions = 16
 // that the client's server keeps.
 func judgeServers(ctx context.Context, client redis.Scripter, key string, isNode bool) error {
 	if _, ok := client.(line.Cluster); ok {
-		prefix, _, _ := strings.Cut(key, ":")
-		return judgeNames(ctx, client, namesOf(prefix+":{"+key+"}:"), ignoredTags)
+		return judgeNames(ctx, client, namesOf(key+":{"+key+"}:"), ignoredTags) // in the slot of key
 	}
 	single, ok := client.(line.Single)
 	if !ok {
@@ -95,6 +94,7 @@ func judgeConnections(ctx context.Context, own *redis.Client, name string) error
 	for i := range conns {
 		conns[i] = own.Conn()
 		wait.Go(func() {
+			defer func() { _ = recover() }() // of a hook or dialer: it has not answered
 			if ids, err := serversOf(ctx, conns[i], name); err == nil {
 				answers[i] = ids[0]
 			}

@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,12 +26,14 @@ type topology struct {
 	serverOf func(name string) (*redis.Client, error)
 	opinion  time.Duration // secondOpinion; tests are more patient
 
-	known atomic.Bool // learn has succeeded
+	known      atomic.Bool  // learn has succeeded
+	unanswered atomic.Int64 // calls of learn and ask under way
 
 	mu      sync.Mutex
 	attempt *learning // call of learn under way; nil: none
 	lost    map[*redis.Client]lostServer
-	asking  bool // a goroutine asks
+	asking  bool      // a goroutine asks, or will
+	askedAt time.Time // when the latest question ended
 }
 
 // learning is a call of topology.learn. err is set before done is closed.
@@ -60,7 +63,14 @@ const (
 	// one first in one of 6,561 cases.
 	secondOpinion = 25 * time.Millisecond
 	mostOpinions  = 8
+
+	// mostUnanswered is how many calls may be under way. Those of a client without
+	// ContextTimeoutEnabled go on after their question has ended, for its ReadTimeout and longer.
+	mostUnanswered = 64
 )
+
+var errUnanswered = fmt.Errorf("the servers of the Cluster have left %d questions for its state "+
+	"unanswered: set ContextTimeoutEnabled in redis.ClusterOptions", mostUnanswered)
 
 // newTopology returns the topology of a Cluster.
 func newTopology(client Cluster) *topology {
@@ -101,7 +111,7 @@ func (t *topology) learnFirst(ctx context.Context, name string) error {
 
 func (t *topology) runAttempt(ctx context.Context, attempt *learning, name string) {
 	learn := func(ctx context.Context) error { return t.learn(ctx, name) }
-	attempt.err = soonest(ctx, t.opinion, learn)
+	attempt.err = t.soonest(ctx, learn)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.attempt = nil
@@ -120,19 +130,31 @@ func (t *topology) miss(server *redis.Client, name string, now time.Time) {
 	t.lost[server] = lostServer{name, now}
 	if !t.asking {
 		t.asking = true
-		go t.question()
+		if wait := time.Until(t.askedAt.Add(askEvery)); wait > 0 {
+			t.askIn(wait)
+		} else {
+			go t.question()
+		}
 	}
+}
+
+// askIn asks after a time, if a server is lost then.
+func (t *topology) askIn(wait time.Duration) {
+	time.AfterFunc(wait, func() {
+		if t.lookLeft() {
+			t.question()
+		}
+	})
 }
 
 // question asks once, and again after askEvery while a server is lost.
 func (t *topology) question() {
-	_ = soonest(context.Background(), t.opinion, t.ask) // the next request shows what has come of it
+	_ = t.soonest(context.Background(), t.ask) // the next request shows what has come of it
+	t.mu.Lock()
+	t.askedAt = time.Now()
+	t.mu.Unlock()
 	if t.lookLeft() {
-		time.AfterFunc(askEvery, func() {
-			if t.lookLeft() {
-				t.question()
-			}
-		})
+		t.askIn(askEvery)
 	}
 }
 
@@ -159,25 +181,34 @@ func (t *topology) isReplaced(server *redis.Client, name string) bool {
 
 // soonest returns nil as soon as a call of ask does. While none has returned it calls ask again
 // after each pause. It returns an error if all have failed, or none returns in time.
-func soonest(
-	ctx context.Context, pause time.Duration, ask func(context.Context) error,
-) error {
+func (t *topology) soonest(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	answers := make(chan error, mostOpinions)
-	begin := func() {
+	call := func() {
 		err := errExited // unless ask returns
 		defer func() {
 			if v := recover(); v != nil {
 				err = Panicked(v)
 			}
+			t.unanswered.Add(-1)
 			answers <- err
 		}()
 		err = ask(ctx)
 	}
-	go begin()
-	begun, open := 1, 1
-	timer := time.NewTimer(pause)
+	begun, open := 0, 0
+	begin := func() {
+		if t.unanswered.Add(1) > mostUnanswered {
+			t.unanswered.Add(-1)
+			return
+		}
+		begun, open = begun+1, open+1
+		go call()
+	}
+	if begin(); open == 0 {
+		return errUnanswered
+	}
+	timer := time.NewTimer(t.opinion)
 	defer timer.Stop()
 	for {
 		select {
@@ -187,9 +218,8 @@ func soonest(
 			}
 		case <-timer.C:
 			if begun < mostOpinions {
-				begun, open = begun+1, open+1
-				timer.Reset(pause)
-				go begin()
+				begin()
+				timer.Reset(t.opinion)
 			}
 		case <-ctx.Done():
 			return ctx.Err()

@@ -66,6 +66,50 @@ func TestAllRequestsTogetherAskFourTimesASecond(t *testing.T) {
 	})
 }
 
+// Servers of a Cluster may differ for a while about which of them keeps a slot.
+func TestServersThatDisagreeAreAskedFourTimesASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, master := startChanging(t, time.Millisecond)
+		other := redis.NewClient(&redis.Options{Addr: "198.51.100.2:6379"})
+		defer other.Close()
+		answer := c.ask
+		c.ask = func(ctx context.Context) error {
+			defer func() {
+				if !c.keeper.CompareAndSwap(master, other) {
+					c.keeper.Store(master)
+				}
+			}()
+			return answer(ctx)
+		}
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			c.miss(c.keeper.Load(), "k", time.Now())
+		}
+		if n := c.questions.Load(); n < 35 || n > 40 || c.most.Load() != 1 {
+			t.Errorf("%d questions in 10 s, %d at once; want up to 40, one after the other", n, c.most.Load())
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// A client without ContextTimeoutEnabled waits for a silent server as long as its own time-outs say.
+func TestQuestionsOfAClientDeafToDeadlinesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, master := startChanging(t, 30*time.Second)
+		c.missFor(master, 25*time.Second)
+		if n := c.under.Load(); n != mostUnanswered {
+			t.Errorf("%d calls are under way, want %d", n, mostUnanswered)
+		}
+		c.learn = func(context.Context, string) error { return nil }
+		if err := c.learnFirst(t.Context(), "k"); !errors.Is(err, errUnanswered) || c.known.Load() {
+			t.Errorf("one more question: %v, want %v", err, errUnanswered)
+		}
+		time.Sleep(time.Minute)
+		if err := c.learnFirst(t.Context(), "k"); err != nil || !c.known.Load() {
+			t.Errorf("a question after all were answered: %v", err)
+		}
+	})
+}
+
 func TestOneQuestionIsAskedIfAnotherServerHasTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, master := startChanging(t, time.Millisecond)
@@ -112,7 +156,7 @@ func TestASilentServerDelaysNoQuestion(t *testing.T) {
 			asksUntil := func(last int64) (asked int64, took time.Duration, err error) {
 				var n atomic.Int64
 				begun := time.Now()
-				err = soonest(t.Context(), secondOpinion, func(ctx context.Context) error {
+				err = (&topology{opinion: secondOpinion}).soonest(t.Context(), func(ctx context.Context) error {
 					if n.Add(1) < last {
 						return first(ctx)
 					}
@@ -134,6 +178,7 @@ func TestASilentServerDelaysNoQuestion(t *testing.T) {
 
 func TestAQuestionThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 	refused := errors.New("connection refused")
+	slow := topology{opinion: time.Hour}
 	for name, tt := range map[string]struct {
 		ask  func(context.Context) error
 		want error
@@ -143,12 +188,12 @@ func TestAQuestionThatFailsIsNotRepeatedAtOnce(t *testing.T) {
 		"an answer": {func(context.Context) error { return nil }, nil},
 	} {
 		asked := 0
-		err := soonest(t.Context(), time.Hour, func(ctx context.Context) error { asked++; return tt.ask(ctx) })
+		err := slow.soonest(t.Context(), func(ctx context.Context) error { asked++; return tt.ask(ctx) })
 		if !errors.Is(err, tt.want) || asked != 1 {
 			t.Errorf("%s: %v after %d questions, want %v after one", name, err, asked, tt.want)
 		}
 	}
-	if err := soonest(t.Context(), time.Hour, func(context.Context) error { panic("hook") }); err == nil {
+	if err := slow.soonest(t.Context(), func(context.Context) error { panic("hook") }); err == nil {
 		t.Error("a panic of a hook is no error")
 	}
 }
