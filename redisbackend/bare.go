@@ -176,6 +176,10 @@ func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {
 // that is wrong. If errors.Is finds [ErrEvicts] in it, the server still decides. If the script
 // ran, the error names the server, such as Valkey 8.1.1.
 //
+// Check also finds a proxy that spreads names or connections over several servers, each of which
+// would admit every limit. Of a server that is no master of a Cluster it asks on sixteen connections
+// of its own, and closes them.
+//
 // Call it when a program starts, and log the error. Do not fail a readiness probe because of it: a
 // limiter works without Redis, too, and applies the [core.FailurePolicy] of its rules.
 //

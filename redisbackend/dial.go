@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,8 +34,13 @@ func dialerOf(timeout time.Duration, secured *tls.Config) dialer {
 	}
 }
 
-// failed is a connection that could not be made.
+// failed is a connection that could not be made. A pool may keep one for later, if it has a
+// MinIdleConns, and asks by SyscallConn whether it still works, but not on Windows.
 type failed struct{ err undialed }
+
+var _ syscall.Conn = failed{}
+
+func (f failed) SyscallConn() (syscall.RawConn, error) { return nil, f.err }
 
 func (f failed) Read([]byte) (int, error)         { return 0, f.err }
 func (f failed) Write([]byte) (int, error)        { return 0, f.err }

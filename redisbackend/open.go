@@ -26,7 +26,8 @@ import (
 //
 // In the last form the hosts are Sentinels. The user and password of the server are then the
 // parameters username and password. For a Cluster go-redis uses database 0, and another one in the
-// URL is a mistake. Other parameters set options of go-redis: pool_size=20, dial_timeout=1s.
+// URL is a mistake, as are two databases in one URL, and parameters that have replicas asked. Other
+// parameters set options of go-redis: pool_size=20, dial_timeout=1s.
 //
 // Open sets three options that the URL leaves out, so that a decision fails at once: a command
 // ends with the deadline of its context (ContextTimeoutEnabled), is not sent again (MaxRetries:
@@ -94,6 +95,10 @@ var (
 		"rediss://host:6379 or unix:///path/to/redis.sock")
 	errEncode = errors.New("redisbackend: url: has an @ or # behind the host: " +
 		"write / ? # @ of a password as %2F %3F %23 %40")
+	errTwoDatabases = errors.New("redisbackend: url: names two databases: remove the number behind " +
+		"the host, or db=")
+	errReplicas = errors.New("redisbackend: url: decisions are made by masters: remove read_only=, " +
+		"replica_only=, route_by_latency= and route_randomly=")
 	errDatabase = errors.New("redisbackend: url: with addr= it is a Cluster, where go-redis uses " +
 		"database 0: remove the number behind the host")
 )
@@ -108,6 +113,12 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 		return nil, errEncode
 	}
 	parameters := u.Query()
+	switch {
+	case parameters.Has("db") && u.Scheme != "unix" && strings.Trim(u.Path, "/") != "":
+		return nil, errTwoDatabases // go-redis ignores the first
+	case asksReplicas(parameters):
+		return nil, errReplicas
+	}
 	switch {
 	case parameters.Has("master_name"):
 		o, err := redis.ParseFailoverURL(text)
@@ -159,6 +170,19 @@ func clientFor(text string, access Access) (redis.UniversalClient, error) {
 		}
 		return redis.NewClient(o), nil
 	}
+}
+
+// asksReplicas reports whether parameters of a URL have a client send commands to replicas. In a
+// Cluster it then asks COMMAND with each decision. With Sentinels it panics, or nothing decides.
+func asksReplicas(parameters url.Values) bool {
+	for _, name := range []string{"read_only", "replica_only", "route_by_latency", "route_randomly"} {
+		for _, value := range parameters[name] {
+			if value != "" && value != "0" && value != "false" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // over returns the TLS of a client whose URL says the TLS given, nil for none.

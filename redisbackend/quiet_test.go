@@ -141,18 +141,25 @@ func TestAQuietRingSendsNothingThatIsRefused(t *testing.T) {
 	l.isQuiet(t)
 }
 
-// Without the option a client of a Cluster asks COMMAND with each decision.
+// It asks COMMAND with each decision if its user may not send it, and otherwise once.
 func TestCheckFindsAClientThatAsksForCommands(t *testing.T) {
 	t.Parallel()
 	node := startSoleNode(t)
-	for _, disabled := range []bool{false, true} {
-		client := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{node.addr}, DisableRoutingPolicies: disabled,
-		})
+	for want, o := range map[string]redis.ClusterOptions{
+		"set DisableRoutingPolicies": {},
+		"":                           {DisableRoutingPolicies: true},
+		"leave out ReadOnly":         {DisableRoutingPolicies: true, ReadOnly: true},
+		"RouteRandomly":              {DisableRoutingPolicies: true, RouteRandomly: true},
+	} {
+		o.Addrs = []string{node.addr}
+		client := redis.NewClusterClient(&o)
 		defer client.Close()
-		err := redisbackend.MustNewBare(client, redisbackend.BareOptions{}).Check(t.Context())
-		if says := err != nil && strings.Contains(err.Error(), "set DisableRoutingPolicies"); says == disabled {
-			t.Errorf("DisableRoutingPolicies %v: %v", disabled, err)
+		ok(t, node.ConfigResetStat(t.Context()).Err())
+		b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+		take(t, b, charge("s", "k", limits.FixedWindow(limits.PerDay(1)), 1))
+		if n, _ := callsOf(t, node.Client, "command"); (n > 0) != (want != "") {
+			t.Errorf("%q: COMMAND is sent %d times", want, n)
 		}
+		saysThat(t, "Check", b.Check(t.Context()), want)
 	}
 }
