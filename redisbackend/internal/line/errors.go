@@ -67,8 +67,8 @@ func WithoutTLS(err error, client redis.Scripter) error {
 }
 
 const (
-	closedByServer = "closed by the server: a restart, maxclients, TLS on one side, or a proxy " +
-		"without HELLO?"
+	closedByServer = "closed by the server: a restart, maxclients, TLS on one side alone, or a " +
+		"proxy without HELLO?"
 	unansweredTLS = "no TLS handshake so far: if the server speaks none, use redis://"
 )
 
