@@ -19,7 +19,7 @@ import (
 // A pool of go-redis would go on for a second to reply its last error.
 func TestAServerThatIsBackIsAskedAtOnce(t *testing.T) {
 	t.Parallel()
-	socket := filepath.Join(t.TempDir(), "redis.sock") // unlike a port, it is nobody else's
+	socket := filepath.Join(t.TempDir(), "redis.sock") // a port may be another test's
 	b := openAt(t, "unix://"+socket+"?pool_size=2")
 	redisbackend.WaitForEver(b)
 	one := []backends.Charge{charge("s", "k", limits.FixedWindow(limits.PerDay(10)), 1)}
