@@ -94,8 +94,9 @@ func main() {
 	}
 }
 G
+version=v9.23.0
 go mod init example.com/finding >log 2>&1
-go get github.com/redis/go-redis/v9@v9.23.0 >>log 2>&1 || { cat log; exit 1; }
+go get "github.com/redis/go-redis/v9@$version" >>log 2>&1 || { cat log; exit 1; }
 go mod tidy >>log 2>&1
 go run . 2>client.log
 grep -c NOPERM client.log | sed 's/$/ lines of its log/'

@@ -56,7 +56,7 @@ local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 local nowText = format(whole, now)
 
 -- The texts of the keys. false: the key has no text, since it does not exist or has another type.
--- true: it is of a concurrency limit, which has no text. nil: state.lua has to read the key. A text
+-- true: it is of a concurrency limit, which keeps no text. nil: state.lua has to read the key. A text
 -- of 1,024 bytes may be cut; quick_read.lua reads none from 512 bytes on.
 local texts = {}
 -- true: no key whose text is false exists. false: one does. nil: not asked yet.

@@ -23,6 +23,6 @@
 //
 // A request that is shed is answered 503 with the problem type temporary-reduced-capacity
 // and a Retry-After of 1 to 4 seconds at random, so that clients do not all come back at
-// once; of up to 16 seconds while several requests are shed for each that is admitted. Put a shedder outside of rate limiters and authentication, so that a shed request
-// costs nothing.
+// once. It is up to 16 seconds while several requests are shed for each that is admitted. Put a
+// shedder outside of rate limiters and authentication, so that a shed request costs nothing.
 package shed

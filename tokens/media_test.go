@@ -54,7 +54,8 @@ var media = []struct {
 	{tokens.Messages, `{"media_type":"image/png","data":"DATA","nested":{"url":"data:image/png;base64,DATA"}}`, 10_000},
 
 	{tokens.ChatCompletions, `{"type":"image_url","image_url":{"url":"data:;base64,DATA"}}`, 5000},
-	{tokens.Messages, `{"type":"document","source":{"type":"base64","media_type":"application\/vnd.ms-excel","data":"DATA"}}`,
+	{tokens.Messages, `{"type":"document",` +
+		`"source":{"type":"base64","media_type":"application\/vnd.ms-excel","data":"DATA"}}`,
 		25_000},
 
 	// These are text.
@@ -226,7 +227,8 @@ func checkMedia(t *testing.T, body []byte, total *int) {
 func writeMedia(b *strings.Builder, random *rand.Rand, depth int) {
 	names := []string{"url", "data", "media_type", "type", "file_data", "input", "input_audio", "format", "result",
 		"content", "schema", "x", "image_url", "image_url"}
-	texts := []string{"AAAA", "BB==", "data:image/png;base64,CC", "image/png", "text/plain", "application/ld+json", "text", "wav", "data:;base64,CCCC",
+	texts := []string{"AAAA", "BB==", "data:image/png;base64,CC", "image/png", "text/plain",
+		"application/ld+json", "text", "wav", "data:;base64,CCCC",
 		"image_generation_call", "not base64", "data:a;base64,", `a\/b`, `\\`, `\"`, "",
 		strings.Repeat("DDDD", 63), strings.Repeat("EEEE", 64), strings.Repeat("F ", 200)}
 	switch kind := random.IntN(8); {

@@ -145,7 +145,7 @@ func (s *server) runs() bool {
 	}
 }
 
-// info returns the value of a line of INFO, "" if there is none.
+// info returns the value of a line of INFO, or "" if the server has not sent it.
 func (s *server) info(t testing.TB, section, name string) string {
 	t.Helper()
 	text, _ := s.admin.Info(t.Context(), section).Result() // "" if the server is gone

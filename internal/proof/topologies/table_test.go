@@ -123,9 +123,7 @@ func (s *site) firstDecision(t testing.TB, key string) time.Duration {
 	begun := time.Now()
 	p := s.start(t)
 	defer p.Close()
-	for p.asks(t, key) != nil && time.Since(begun) < time.Minute {
-		time.Sleep(5 * time.Millisecond)
-	}
+	until(t, "Redis decides a key for a new process", func() bool { return p.asks(t, key) == nil })
 	return time.Since(begun)
 }
 

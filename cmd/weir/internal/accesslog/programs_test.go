@@ -444,10 +444,13 @@ func startArmeria(t *testing.T) *server {
 	writeFiles(t, dir, map[string]string{
 		"pom.xml": `<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>a</groupId><artifactId>a</artifactId><version>1</version>
-<properties><maven.compiler.source>17</maven.compiler.source><maven.compiler.target>17</maven.compiler.target></properties>
+<properties><maven.compiler.source>17</maven.compiler.source>
+<maven.compiler.target>17</maven.compiler.target></properties>
 <dependencies>
-<dependency><groupId>com.linecorp.armeria</groupId><artifactId>armeria</artifactId><version>1.33.4</version></dependency>
-<dependency><groupId>ch.qos.logback</groupId><artifactId>logback-classic</artifactId><version>1.2.13</version></dependency>
+<dependency><groupId>com.linecorp.armeria</groupId><artifactId>armeria</artifactId>
+<version>1.33.4</version></dependency>
+<dependency><groupId>ch.qos.logback</groupId><artifactId>logback-classic</artifactId>
+<version>1.2.13</version></dependency>
 </dependencies></project>`,
 		"src/main/resources/logback.xml": `<configuration>
 <appender name="out" class="ch.qos.logback.core.ConsoleAppender"><encoder>
