@@ -289,7 +289,7 @@ func inputOf(v any) (u tokens.Usage, known bool) {
 		"prompt_tokens_details.cache_creation_token_details.ephemeral_1h_input_tokens")
 	u.Audio = zero(both("input", "audio_tokens")...)
 	u.Images = add(zero(both("input", "image_tokens")...), zero("prompt_tokens_details.video_tokens"))
-	return bounded(u), max(prompt, input) >= 0
+	return tokens.Bounded(u), max(prompt, input) >= 0
 }
 
 func outputOf(v any) (u tokens.Usage, known bool) {
@@ -303,18 +303,6 @@ func outputOf(v any) (u tokens.Usage, known bool) {
 	u.AudioOutput = zero(both("output", "audio_tokens")...)
 	u.ImageOutput = zero(both("output", "image_tokens")...)
 	return u, toldAt(v, "completion_tokens", "output_tokens") >= 0
-}
-
-func bounded(u tokens.Usage) tokens.Usage {
-	u.Cached = min(u.Cached, u.Input)
-	u.CacheWrites = min(u.CacheWrites, u.Input-u.Cached)
-	u.HourWrites = min(u.HourWrites, u.CacheWrites)
-	u.Audio = min(u.Audio, u.Input-u.Cached-u.CacheWrites)
-	u.Images = min(u.Images, u.Input-u.Cached-u.CacheWrites-u.Audio)
-	u.Reasoning = min(u.Reasoning, u.Output)
-	u.AudioOutput = min(u.AudioOutput, u.Output-u.Reasoning)
-	u.ImageOutput = min(u.ImageOutput, u.Output-u.Reasoning-u.AudioOutput)
-	return u
 }
 
 // joined returns the numbers of both, joined by f.
@@ -357,7 +345,7 @@ func (s *slow) usage(text int, byText bool) tokens.Usage {
 	} else if byText {
 		u.Output = int64(text)
 	}
-	u = bounded(joined(bounded(joined(bounded(u), s.others, add)), s.advice, add))
+	u = tokens.Bounded(joined(tokens.Bounded(joined(tokens.Bounded(u), s.others, add)), s.advice, add))
 	u.Tier = s.tier()
 	return u
 }
@@ -424,7 +412,7 @@ func (s *slow) report(v any, ended bool) {
 			if !ended {
 				out = tokens.Usage{}
 			}
-			u, kind, model := bounded(joined(in, out, add)), "", ""
+			u, kind, model := tokens.Bounded(joined(in, out, add)), "", ""
 			for _, k := range all(e, "type") {
 				if k, ok := k.(string); ok && len(k) <= 48 {
 					kind = k
@@ -437,13 +425,13 @@ func (s *slow) report(v any, ended bool) {
 			}
 			switch kind {
 			case "message":
-				runs = bounded(joined(runs, u, add))
+				runs = tokens.Bounded(joined(runs, u, add))
 			case "compaction":
-				others = bounded(joined(others, u, add))
+				others = tokens.Bounded(joined(others, u, add))
 			case "fallback_message":
 				served = model != ""
 			case "advisor_message":
-				advice, advised = bounded(joined(advice, u, add)), model != ""
+				advice, advised = tokens.Bounded(joined(advice, u, add)), model != ""
 				continue
 			default:
 				continue
@@ -468,7 +456,7 @@ func (s *slow) report(v any, ended bool) {
 		} else if in.Input == s.u.Input {
 			input := s.u
 			input.Output, input.Reasoning, input.AudioOutput, input.ImageOutput = 0, 0, 0, 0
-			s.u = joined(bounded(joined(input, in, largest)), output, largest)
+			s.u = joined(tokens.Bounded(joined(input, in, largest)), output, largest)
 		}
 	}
 	if hasOutput || longest > 0 {
