@@ -10,6 +10,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/internal/http/gate"
@@ -83,15 +84,21 @@ func withCall(r *http.Request, call *Call, body []byte) *http.Request {
 	r.Header.Set("Accept-Encoding", "identity")
 	r.Header.Del("Upgrade")
 	r.Header.Del("Expect")
-	r.Body, r.ContentLength, r.TransferEncoding = &content{body}, int64(len(body)), nil
+	r.Body, r.ContentLength, r.TransferEncoding = &content{rest: body}, int64(len(body)), nil
 	return r
 }
 
 // content is a body that was read. It is freed when it has been read again: the answer may take
 // minutes. No GetBody repeats it, so no client can have a request sent twice by an Idempotency-Key.
-type content struct{ rest []byte }
+// Transports may read or close it when the answer has begun, or after it.
+type content struct {
+	mu   sync.Mutex
+	rest []byte
+}
 
 func (c *content) Read(p []byte) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	n = copy(p, c.rest)
 	if c.rest = c.rest[n:]; len(c.rest) == 0 {
 		c.rest, err = nil, io.EOF
@@ -100,6 +107,8 @@ func (c *content) Read(p []byte) (n int, err error) {
 }
 
 func (c *content) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.rest = nil
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -312,6 +313,26 @@ func TestAClientThatLeavesAsTheAnswerBeginsPays(t *testing.T) {
 		t.Error("there was an answer")
 	}
 	g.costs(t, 1000)
+}
+
+// A Transport may read and close a body when its caller has closed it.
+func TestABodyIsReadAndClosedByTwo(t *testing.T) {
+	g := gatewayOf(t, tokens.Config{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var sending sync.WaitGroup
+		sending.Go(func() {
+			if sent, err := io.ReadAll(r.Body); !strings.HasPrefix(string(body), string(sent)) || err != nil {
+				t.Errorf("sent %q (%v)", sent, err)
+			}
+			r.Body.Close()
+		})
+		r.Body.Close()
+		sending.Wait()
+		answering(plain, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`)(w, r)
+	}))
+	if _, err := g.post(t, t.Context(), string(body)); err != nil {
+		t.Error(err)
+	}
+	g.costs(t, 5)
 }
 
 // A handler may ask another server before the model, such as one that moderates.
