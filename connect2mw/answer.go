@@ -16,6 +16,9 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
+// pushback tells gRPC's own retries when to repeat a call: see [answer.Pushback].
+const pushback = "Grpc-Retry-Pushback-Ms"
+
 // fieldsOf returns the fields of h, for package headers.
 func fieldsOf(h *connect.Header) http.Header {
 	fields := make(http.Header, h.Len()+4)

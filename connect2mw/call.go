@@ -36,6 +36,10 @@ func callOf(ctx context.Context, spec connect.Spec) Call {
 	return Call{Context: ctx, Spec: spec, Info: info}
 }
 
+func (c *Call) isGRPC() bool {
+	return c.Info.Protocol == connect.ProtocolNameGRPC || c.Info.Protocol == connect.ProtocolNameGRPCWeb
+}
+
 // Request returns the call as an http.Request, for policy files and functions that read one: a POST
 // for the procedure, even if the client sent a GET, with the header, the peer's address, the state
 // of TLS if the transport tells it, as that of connecthttp does, and no body. Every call of Request

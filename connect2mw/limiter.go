@@ -109,10 +109,14 @@ func (s *serving) Refuse(r *gate.Refusal) error {
 		code = connect.CodeResourceExhausted
 	}
 	refused := refusal(code, r.Detail, r.Wait, r.Violated())
+	if s.isGRPC() {
+		s.Info.ResponseTrailer().Set(pushback, r.Pushback(s.Context))
+	}
 	if s.limiter.denied != nil {
 		if err := s.limiter.denied(&s.Call, r.Outcome, refused); err != nil {
 			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {
 				delete(fields, "Retry-After")
+				s.Info.ResponseTrailer().Delete(pushback)
 			}
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -413,6 +414,21 @@ func TestAnAnswerThatBlamesTheClientHasNoWait(t *testing.T) {
 		_, err := ask(ctx, client, greet, "")
 		if connect.CodeOf(err) != c.code || info.ResponseHeader().Has("Retry-After") != c.waits {
 			t.Errorf("%s: %v, want %v, waits %t", name, err, c.code, c.waits)
+		}
+	}
+}
+
+// gRPC's own retries wait for the field, and read no other.
+func TestADenialOverGRPCHasAPushback(t *testing.T) {
+	l := newLimiter(t, connect2mw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
+	l.Decide(call())
+	server := serving(l.Interceptor(), unary(greet, greeter))
+	for _, w := range ways {
+		ctx, info := connect.NewClientContext(t.Context())
+		_, err := ask(ctx, w.open(t, server), greet, "Ann")
+		got := parityAnswer(info, err).Fields.Get("Grpc-Retry-Pushback-Ms")
+		if ms, err := strconv.Atoi(got); (err == nil && ms > 0) != strings.HasPrefix(w.name, "gRPC") {
+			t.Errorf("%s: pushback %q", w.name, got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"connectrpc.com/connect/v2"
 
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/shedcall"
 	"github.com/weir-go/weir/shed"
 )
@@ -30,7 +31,7 @@ func Shed(s *shed.Shedder[*Call]) connect.ServerInterceptor {
 				return next(ctx, spec, watched(stream, spec, of))
 			})
 			if refusal != nil {
-				return shedError(refusal, c.Info.ResponseHeader(), err)
+				return shedError(&c, refusal, err)
 			}
 			return err
 		}
@@ -66,16 +67,19 @@ func (s streaming) Send(m any) error {
 }
 
 // shedError returns the error of a call that was shed. err is the error of [shed.Options].Denied.
-func shedError(r *shedcall.Refusal, header *connect.Header, err error) error {
-	fields := fieldsOf(header)
+func shedError(c *Call, r *shedcall.Refusal, err error) error {
+	fields := fieldsOf(c.Info.ResponseHeader())
 	headers.Delete(fields) // of an outer limiter: the client's quotas are not the cause
 	maps.Copy(fields, r.Fields)
-	replace(header, fields)
+	replace(c.Info.ResponseHeader(), fields)
 	switch {
 	case err != nil:
 		return err
 	case r.Left != nil:
 		return endedError(r.Left)
+	}
+	if c.isGRPC() {
+		c.Info.ResponseTrailer().Set(pushback, answer.Pushback(r.Wait, answer.TimeLeft(c.Context), false))
 	}
 	return refusal(connect.CodeUnavailable, r.Detail, r.Wait, nil)
 }
