@@ -5,8 +5,9 @@
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
 //     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw],
 //     [github.com/weir-go/weir/fibermw]: the same for chi, gin, echo 4, echo 5 and Fiber 3.
-//   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw]: the same
-//     for calls of gRPC and Connect, and for their clients.
+//   - [github.com/weir-go/weir/grpcmw], [github.com/weir-go/weir/connectmw],
+//     [github.com/weir-go/weir/connect2mw]: the same for calls of gRPC and of Connect v1 and v2, and
+//     for their clients.
 //   - [github.com/weir-go/weir/mcpmw]: the same for servers of the Model Context Protocol.
 //   - [github.com/weir-go/weir/gateway]: checks of proxies, such as nginx and Envoy, in front
 //     of programs in any language. The command "weir serve" is the whole service.

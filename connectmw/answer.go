@@ -14,6 +14,9 @@ import (
 	"github.com/weir-go/weir/internal/http/gate"
 )
 
+// pushback tells gRPC's own retries when to repeat a call: see [answer.Pushback].
+const pushback = "Grpc-Retry-Pushback-Ms"
+
 // endedError returns the error of a call whose context ended with err.
 func endedError(err error) error {
 	code := connect.CodeCanceled

@@ -38,7 +38,8 @@
 // protocol these are the statuses 429 and 503 for a unary call. A call whose context has ended gets
 // connect.CodeCanceled or connect.CodeDeadlineExceeded.
 //
-// The fields of package headers are in the response header of every call, as over plain HTTP.
+// The fields of package headers are in the response header of every call, as over plain HTTP. A
+// denial over gRPC has grpc-retry-pushback-ms in its trailer, which gRPC's own retries obey.
 //
 // # Streams
 //

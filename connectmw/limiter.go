@@ -77,6 +77,9 @@ func (l *Limiter) refuse(c *Call, r *gate.Refusal, header http.Header) error {
 		code = connect.CodeResourceExhausted
 	}
 	refused := refusal(code, r.Detail, r.Wait, r.Violated())
+	if c.Peer.Protocol != connect.ProtocolConnect {
+		refused.Meta().Set(pushback, r.Pushback(c.Context))
+	}
 	if l.denied != nil {
 		if err := l.denied(c, r.Outcome, refused); err != nil {
 			if r.NoWaitHelps(uint32(connect.CodeOf(err))) {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -253,6 +254,22 @@ func TestHealthChecksPassUnlessProbesCount(t *testing.T) {
 		}
 		if passed("List") {
 			t.Error("List passes uncounted")
+		}
+	}
+}
+
+// gRPC's own retries wait for the field, and read no other.
+func TestADenialOverGRPCHasAPushback(t *testing.T) {
+	l := newLimiter(t, connectmw.Config{Rules: everybody(limits.FixedWindow(limits.PerDay(1)))})
+	l.Decide(call())
+	handler := connect.NewUnaryHandler(greet, greeter, connect.WithInterceptors(l.Interceptor()))
+	for _, p := range protocols {
+		c, server := start(t, handler, p.http2)
+		_, err := connect.NewClient[message, message](c, server+greet, p.options...).CallUnary(t.Context(),
+			connect.NewRequest(wrapperspb.String("Ann")))
+		got := parityAnswer(err).Fields.Get("Grpc-Retry-Pushback-Ms")
+		if ms, err := strconv.Atoi(got); (err == nil && ms > 0) != strings.HasPrefix(p.name, "gRPC") {
+			t.Errorf("%s: pushback %q", p.name, got)
 		}
 	}
 }

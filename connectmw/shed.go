@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/shedcall"
 	"github.com/weir-go/weir/shed"
 )
@@ -42,7 +43,7 @@ func (s shedder) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 				return err
 			})
 		if refusal != nil {
-			return nil, shedError(refusal, unaryHeader(ctx), err)
+			return nil, shedError(&c, refusal, unaryHeader(ctx), err)
 		}
 		return response, err
 	}
@@ -64,7 +65,7 @@ func (s shedder) WrapStreamingHandler(
 				return next(ctx, watched)
 			})
 		if refusal != nil {
-			return shedError(refusal, conn.ResponseHeader(), err)
+			return shedError(&c, refusal, conn.ResponseHeader(), err)
 		}
 		return err
 	}
@@ -86,7 +87,7 @@ func (c *watchedConn) Send(m any) error {
 }
 
 // shedError returns the error of a call that was shed. err is the error of [shed.Options].Denied.
-func shedError(r *shedcall.Refusal, header http.Header, err error) error {
+func shedError(c *Call, r *shedcall.Refusal, header http.Header, err error) error {
 	headers.Delete(header) // fields of an outer limiter: the client's quotas are not the cause
 	maps.Copy(header, r.Fields)
 	switch {
@@ -95,5 +96,9 @@ func shedError(r *shedcall.Refusal, header http.Header, err error) error {
 	case r.Left != nil:
 		return endedError(r.Left)
 	}
-	return refusal(connect.CodeUnavailable, r.Detail, r.Wait, nil)
+	refused := refusal(connect.CodeUnavailable, r.Detail, r.Wait, nil)
+	if c.Peer.Protocol != connect.ProtocolConnect {
+		refused.Meta().Set(pushback, answer.Pushback(r.Wait, answer.TimeLeft(c.Context), false))
+	}
+	return refused
 }

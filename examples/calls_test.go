@@ -77,9 +77,9 @@ func wantExactly(t *testing.T, allowed int, begun time.Time) {
 }
 
 func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
-	testrun.FullOnly(t, "builds two modules of their own, and runs them with Redis")
+	testrun.FullOnly(t, "builds three modules of their own, and runs them with Redis")
 	testrun.DependsOnSource(t, "..")
-	for _, name := range []string{"grpc", "connect"} {
+	for _, name := range []string{"grpc", "connect", "connect2"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			overlay, err := patience(dir)
@@ -113,10 +113,10 @@ func TestServersOfCallsShareLimitsAndAnswerWithoutRedis(t *testing.T) {
 	}
 }
 
-// Interceptors never see such calls: 300 of them a second filled a processor, and six at once a
+// Interceptors of gRPC and Connect v1 never see such calls: 300 of them a second filled a processor, and six at once a
 // gigabyte of memory.
 func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
-	testrun.FullOnly(t, "builds two modules of their own")
+	testrun.FullOnly(t, "builds three modules of their own")
 	testrun.DependsOnSource(t, "..")
 	garbage, bomb := frame(0, []byte("x")), frame(1, zipped(t, make([]byte, 64<<20)))
 	for _, c := range []struct {
@@ -128,6 +128,8 @@ func TestCallsThatCannotBeDecodedAreDeniedToo(t *testing.T) {
 		{"grpc", "bomb", bomb, "12"}, // it knows no gzip
 		{"connect", "garbage", garbage, "3"},
 		{"connect", "bomb", bomb, "8"},
+		{"connect2", "garbage", garbage, "3"},
+		{"connect2", "bomb", bomb, "8"},
 	} {
 		t.Run(c.program+"/"+c.call, func(t *testing.T) {
 			dir := t.TempDir()

@@ -72,7 +72,7 @@
 // # Other frameworks
 //
 // Packages chimw, ginmw, echomw, echo5mw and fibermw do the same for chi, gin, echo and Fiber, and
-// packages grpcmw, connectmw and mcpmw for remote procedure calls. Do not put a limiter of this
-// package with rules that have an end into echo.WrapMiddleware, Fiber's adaptor.HTTPMiddleware or
-// another bridge: see [Limiter.Handler].
+// packages grpcmw, connectmw, connect2mw and mcpmw for remote procedure calls. Do not put a limiter
+// of this package with rules that have an end into echo.WrapMiddleware, Fiber's
+// adaptor.HTTPMiddleware or another bridge: see [Limiter.Handler].
 package nethttp

@@ -46,6 +46,7 @@ var programs = []program{
 	{"github.com/gofiber/fiber/v3", []string{"fibermw"}, "fibermw"},
 	{"google.golang.org/grpc", []string{"grpcmw"}, "grpcmw"},
 	{"connectrpc.com/connect", []string{"connectmw"}, "connectmw"},
+	{"connectrpc.com/connect/v2/connecthttp", []string{"connect2mw"}, "connect2mw"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", []string{"mcpmw"}, "mcpmw"},
 	{"github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3",
 		[]string{"gateway", "gateway/descriptors", "gateway/envoy"}, "gateway"},

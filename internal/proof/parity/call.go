@@ -31,6 +31,7 @@ type Caller[R any] struct {
 	Status       func(code uint32) int // of core.Result; nil: gate.StatusOfCode
 	WholeSeconds bool                  // CallAnswer.Retry is rounded up
 	NoShed       bool                  // there is no shedder
+	LateLeaving  bool                  // a client that leaves a queue is noticed when its turn comes
 }
 
 // CallApp is the application that an adapter for calls builds. From the outside in, it has an

@@ -30,11 +30,15 @@ func runCallBehaviour[R any](t *testing.T, a Caller[R]) {
 		{"what messages cost is spent", testCallSpends[R]},
 		{"a detached call ends later", testCallDetach[R]},
 		{"the outcome is in the context", testCallOutcome[R]},
-		{"a client that leaves the queue is not served and its slot stays spent", testCallLeaves[R]},
 		{"a deadline ends the wait in the queue", testCallDeadline[R]},
-		{"a queue that is full has no room", testCallFullQueue[R]},
 		{"why a rule cannot decide is logged", testCallUndecided[R]},
 		{"rules change between calls", testCallChanges[R]},
+	}
+	if !a.LateLeaving {
+		behaviours = append(behaviours, []callBehaviour[R]{
+			{"a client that leaves the queue is not served and its slot stays spent", testCallLeaves[R]},
+			{"a queue that is full has no room", testCallFullQueue[R]},
+		}...)
 	}
 	if !a.NoShed {
 		behaviours = append(behaviours, []callBehaviour[R]{

@@ -65,6 +65,7 @@ var imports = map[string]string{
 	"fibermw":      module + "/fibermw",
 	"grpcmw":       module + "/grpcmw",
 	"connectmw":    module + "/connectmw",
+	"connect2mw":   module + "/connect2mw",
 	"mcpmw":        module + "/mcpmw",
 	"mcp":          "github.com/modelcontextprotocol/go-sdk/mcp",
 	"auth":         "github.com/modelcontextprotocol/go-sdk/auth",
@@ -74,6 +75,7 @@ var imports = map[string]string{
 	"status":       "google.golang.org/grpc/status",
 	"keepalive":    "google.golang.org/grpc/keepalive",
 	"connect":      "connectrpc.com/connect",
+	"connecthttp":  "connectrpc.com/connect/v2/connecthttp",
 	"memory":       module + "/memory",
 	"remote":       module + "/remote",
 	"redis":        "github.com/redis/go-redis/v9",
@@ -109,6 +111,9 @@ func source(code, from string, line int) (file, name string) {
 		if m[1] == "status" && ownModule(code) != "grpcmw" { // a variable, too
 			known = false
 		}
+		if known && m[1] == "connect" && ownModule(code) == "connect2mw" {
+			path = "connectrpc.com/connect/v2"
+		}
 		if known && m[1] == "echo" && ownModule(code) == "echo5mw" {
 			path = "github.com/labstack/echo/v5"
 		}
@@ -136,7 +141,7 @@ type snippets struct {
 func newSnippets() *snippets { return snippetsOf(".") }
 
 // ownModules are adapters that are modules of their own.
-var ownModules = []string{"connectmw", "echo5mw", "fibermw", "grpcmw", "mcpmw"}
+var ownModules = []string{"connect2mw", "connectmw", "echo5mw", "fibermw", "grpcmw", "mcpmw"}
 
 // ofOwnModules returns snippets of each of them, by name.
 func ofOwnModules() map[string]*snippets {

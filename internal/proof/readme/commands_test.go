@@ -139,6 +139,7 @@ func single(t *testing.T, command string) {
 	case command == "POLICY=reload/weir.yaml go -C examples/operations run ./reload": // its session is in its comment
 	case command == "go -C examples/echo5 run .", command == "go -C examples/fiber run .",
 		command == "go -C examples/grpc run .", command == "go -C examples/connect run .",
+		command == "go -C examples/connect2 run .",
 		command == "go -C examples/mcp run .":
 		testrun.FullOnly(t, "examples have tests of their own")
 	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that

@@ -1,0 +1,305 @@
+package connect2mw
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connectproto"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/internal/http/callclient"
+)
+
+// Client returns the interceptor of a client that follows the limits of servers, as a
+// [client.Transport] does. It reads RetryInfo of connect.CodeResourceExhausted and
+// connect.CodeUnavailable, and the fields of limits in header and trailer. After a denial it holds
+// back all calls of the same bucket. It spreads calls if few units are left. It never sends a call
+// earlier than the server allows. If a call would have to wait longer than [client.Options].MaxWait
+// or its deadline, it ends with connect.CodeResourceExhausted and a [*client.WaitError], which
+// counts as the server's answer: a handler that returns it does not deny its own client.
+//
+// A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of
+// a Transport. One that ends with connect.CodeUnavailable is repeated if the server sent a wait,
+// and its procedure is idempotent by its schema or it has a header Idempotency-Key. Interceptors
+// inside see each attempt. Streams are never repeated: the caller has to do so.
+//
+// Functions in options see a call as a POST for its procedure, or a GET if that is idempotent, with
+// its header. The default bucket is the host and a digest of Authorization. A panic of
+// [client.Options].Observe for the answer to a stream is dropped. A stream without an answer for
+// ten seconds counts as allowed. The error reports every mistake in o, including a Base.
+//
+// Do not use a [client.Transport] below the client as well. It understands unary calls of the
+// Connect protocol, but no other protocols and no streams.
+func Client(o client.Options) (connect.ClientInterceptor, error) {
+	paced, err := callclient.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return func(next connect.ClientFunc) connect.ClientFunc {
+		return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+			c := &calling{client: paced, spec: spec, next: next}
+			return c.begin(ctx)
+		}
+	}, nil
+}
+
+// MustClient is [Client] for options that the program sets. It panics if they have a mistake.
+func MustClient(o client.Options) connect.ClientInterceptor {
+	i, err := Client(o)
+	if err != nil {
+		panic(err)
+	}
+	return i
+}
+
+// calling is a call of a client.
+type calling struct {
+	client *callclient.Client
+	ctx    context.Context
+	spec   connect.Spec
+	info   *connect.CallInfo
+	next   connect.ClientFunc
+
+	waiting context.Context // of waits: ends with the call, or when it is closed
+	cancel  context.CancelFunc
+}
+
+// begin opens the first stream of c, which sends nothing before its first message.
+func (c *calling) begin(ctx context.Context) (connect.ClientStream, error) {
+	var ok bool
+	if c.info, ok = connect.CallInfoForClientContext(ctx); !ok { // a test calls the interceptor alone
+		ctx, c.info = connect.NewClientContext(ctx)
+	}
+	c.ctx = ctx
+	c.waiting, c.cancel = context.WithCancel(ctx)
+	stream, err := c.next(ctx, c.spec)
+	if err != nil {
+		c.cancel()
+		return nil, err
+	}
+	if c.spec.StreamType != connect.StreamTypeUnary {
+		return &heldStream{ClientStream: stream, calling: c}, nil
+	}
+	return &repeated{calling: c, stream: stream}, nil
+}
+
+// describe returns the call for functions in options. The transport has set the address by now.
+func (c *calling) describe() callclient.Call {
+	return callclient.Call{
+		Scheme: "http", Target: c.info.PeerAddr, Method: c.spec.Procedure,
+		Header:     fieldsOf(c.info.RequestHeader()),
+		Idempotent: c.spec.IdempotencyLevel != connect.IdempotencyUnknown,
+	}
+}
+
+// answer returns the answer with error err, as far as it has arrived.
+func (c *calling) answer(err error) callclient.Answer {
+	a := callclient.Answer{Fields: fieldsOf(c.info.ResponseHeader())}
+	for name, values := range c.info.ResponseTrailer().All() {
+		if len(a.Fields[name]) == 0 {
+			a.Fields[name] = values
+		}
+	}
+	if err == nil {
+		return a
+	}
+	a.Code = uint32(connect.CodeOf(err))
+	if e, ok := errors.AsType[*connect.Error](err); ok {
+		for _, detail := range e.Details() {
+			if m, err := connectproto.UnmarshalErrorDetail(detail); err == nil {
+				if info, ok := m.(*errdetails.RetryInfo); ok {
+					a.Retry = max(0, info.GetRetryDelay().AsDuration())
+				}
+			}
+		}
+	}
+	return a
+}
+
+// heldBack returns the error of a call that was held back.
+func heldBack(err error) error {
+	if wait, ok := errors.AsType[*client.WaitError](err); ok {
+		return connect.NewError(connect.CodeResourceExhausted, wait.Error()).WithCause(wait).WithRemote()
+	}
+	return endedError(err)
+}
+
+var errOneMessage = errors.New("connect2mw: a unary call has one message")
+
+// repeated is the stream of a unary call, which waits for its limits and is sent when its answer is
+// asked for.
+type repeated struct {
+	*calling
+	message any
+	isSent  bool
+	isRead  bool
+
+	mu     sync.Mutex
+	closed bool                 // guarded by mu
+	stream connect.ClientStream // of the latest attempt; guarded by mu
+}
+
+func (r *repeated) SendHeaders() error { return nil }
+
+func (r *repeated) Send(m any) error {
+	if r.isSent {
+		return errOneMessage
+	}
+	r.message, r.isSent = m, true
+	return nil
+}
+
+func (r *repeated) CloseSend() error { return nil }
+
+func (r *repeated) Receive(m any) error {
+	if r.isRead {
+		return io.EOF
+	}
+	r.isRead = true
+	defer r.cancel()
+	var err error
+	stream := r.stream
+	held := r.client.Do(r.waiting, r.describe(), func() callclient.Answer {
+		if stream == nil {
+			if stream, err = r.reopen(); err != nil {
+				return r.answer(err)
+			}
+		}
+		err = r.attempt(stream, m)
+		stream = nil
+		return r.answer(err)
+	})
+	if held != nil {
+		return heldBack(held)
+	}
+	return err
+}
+
+// attempt sends the message and receives the answer. io.EOF means that the server answered before it
+// had all of the message.
+func (r *repeated) attempt(s connect.ClientStream, m any) error {
+	if r.isSent {
+		if err := s.Send(r.message); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if err := s.CloseSend(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return s.Receive(m)
+}
+
+// reopen opens the stream of the next attempt, and forgets the answer to the last one.
+func (r *repeated) reopen() (connect.ClientStream, error) {
+	replace(r.info.ResponseHeader(), nil)
+	replace(r.info.ResponseTrailer(), nil)
+	s, err := r.next(r.ctx, r.spec)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		s.Close()
+		return nil, endedError(context.Canceled)
+	}
+	r.stream.Close()
+	r.stream = s
+	return s, nil
+}
+
+func (r *repeated) Close() error {
+	r.cancel()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return r.stream.Close()
+}
+
+// heldStream is a stream that waits for its limits before its first message, when its header is
+// complete.
+type heldStream struct {
+	connect.ClientStream
+	*calling
+
+	once sync.Once
+	of   *callclient.Stream
+	held error
+}
+
+// begun begins the stream. It returns an error if the stream is held back.
+func (s *heldStream) begun() error {
+	s.once.Do(func() {
+		var err error
+		s.of, err = s.client.Stream(s.waiting, s.describe(),
+			func(*callclient.Stream) error { return nil })
+		if err != nil {
+			s.held = heldBack(err)
+		}
+	})
+	return s.held
+}
+
+func (s *heldStream) SendHeaders() error {
+	if err := s.begun(); err != nil {
+		return err
+	}
+	return s.ClientStream.SendHeaders()
+}
+
+func (s *heldStream) Send(m any) error {
+	if err := s.begun(); err != nil {
+		return err
+	}
+	return s.ClientStream.Send(m)
+}
+
+func (s *heldStream) CloseSend() error {
+	if s.begun() != nil {
+		return nil
+	}
+	return s.ClientStream.CloseSend()
+}
+
+func (s *heldStream) Receive(m any) error {
+	if err := s.begun(); err != nil {
+		return err
+	}
+	err := s.ClientStream.Receive(m)
+	if s.hasHeader(err) {
+		s.of.Answer(func() callclient.Answer {
+			if errors.Is(err, io.EOF) {
+				return s.answer(nil)
+			}
+			return s.answer(err)
+		})
+	}
+	if err != nil || s.spec.StreamType == connect.StreamTypeClient { // which gets one message
+		s.of.End()
+		s.cancel()
+	}
+	return err
+}
+
+// hasHeader reports whether the header of the response can be read after Receive has returned err. A
+// transport within a process may write it until the handler ends, even after the client has left.
+func (s *heldStream) hasHeader(err error) bool {
+	e, ok := errors.AsType[*connect.Error](err)
+	return s.info.TransportInfo != nil || errors.Is(err, io.EOF) || ok && e.IsRemote()
+}
+
+func (s *heldStream) Close() error {
+	s.cancel()
+	s.once.Do(func() { s.held = endedError(context.Canceled) }) // nothing was sent or will be sent
+	err := s.ClientStream.Close()
+	if s.of != nil {
+		s.of.Answer(func() callclient.Answer { return callclient.Answer{Fields: make(http.Header)} })
+		s.of.End()
+	}
+	return err
+}

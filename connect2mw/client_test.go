@@ -1,0 +1,203 @@
+package connect2mw_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+	"connectrpc.com/connect/v2/connectinprocess"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weir-go/weir/client"
+	"github.com/weir-go/weir/connect2mw"
+	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/limits"
+)
+
+// limited is a server with a limiter, a method and a stream.
+type limited struct {
+	*connect.Server
+	limiter *connect2mw.Limiter
+	denied  atomic.Int32
+}
+
+var countdown = connect.Spec{Procedure: "/greet.v1.Greeter/Count", StreamType: connect.StreamTypeServer}
+
+func newLimited(t *testing.T, limit limits.Limit) *limited {
+	s := new(limited)
+	s.limiter = newLimiter(t, connect2mw.Config{Rules: everybody(limit),
+		Observer: core.ObserverFuncs[*connect2mw.Call]{
+			OnDecision: func(_ context.Context, _ *connect2mw.Call, o core.Outcome) {
+				if !o.Allowed() {
+					s.denied.Add(1)
+				}
+			}}})
+	s.Server = serving(s.limiter.Interceptor(), unary(greet, greeter), connect.Method{Spec: countdown,
+		Handler: func(_ context.Context, _ connect.Spec, s connect.ServerStream) error {
+			if err := s.Receive(new(message)); err != nil {
+				return err
+			}
+			return s.Send(wrapperspb.String("one"))
+		}})
+	return s
+}
+
+// pipes is a listener in this process, so that all of a server is in a bubble.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.conns:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// openInBubble is way.open by pipes.
+func (w way) openInBubble(t *testing.T, server *connect.Server, i ...connect.ClientInterceptor) *connect.Client {
+	t.Helper()
+	if w.inProcess {
+		return connect.NewClient(connectinprocess.New(server), i...)
+	}
+	listener := &pipes{make(chan net.Conn), make(chan struct{})}
+	serves := &http.Server{Handler: mounted(server), Protocols: new(http.Protocols)}
+	serves.Protocols.SetHTTP1(true)
+	serves.Protocols.SetUnencryptedHTTP2(true)
+	done := make(chan error)
+	go func() { done <- serves.Serve(listener) }()
+	transport := &http.Transport{Protocols: new(http.Protocols),
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			listener.conns <- theirs
+			return ours, nil
+		}}
+	transport.Protocols.SetHTTP1(!w.http2)
+	transport.Protocols.SetUnencryptedHTTP2(w.http2)
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		serves.Close()
+		<-done
+	})
+	return connect.NewClient(connecthttp.NewTransport(&http.Client{Transport: transport}, "http://server",
+		w.options...), i...)
+}
+
+// count calls the stream, and returns how many messages came.
+func count(ctx context.Context, c *connect.Client) (n int, err error) {
+	s, err := c.CallServerStream(ctx, countdown, wrapperspb.String(""))
+	if err != nil {
+		return 0, err
+	}
+	for err == nil {
+		if err = s.Receive(new(message)); err == nil {
+			n++
+		}
+	}
+	if connect.CodeOf(err) == connect.CodeUnknown { // io.EOF
+		err = nil
+	}
+	return n, errors.Join(err, s.Close())
+}
+
+// A client learns by each way how long to wait, and is not denied twice.
+func TestAClientKeepsToWhatItIsTold(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLimited(t, limits.TokenBucket(limits.PerMinute(2), 1))
+				c := w.openInBubble(t, s.Server, connect2mw.MustClient(client.Options{MaxWait: time.Hour}))
+				began := time.Now()
+				s.limiter.Decide(call()) // somebody else
+				for range 3 {
+					ctx, info := connect.NewClientContext(t.Context())
+					text, err := ask(ctx, c, greet, "Ann")
+					if err != nil || text != "Hello, Ann." || info.ResponseHeader().Has("Retry-After") {
+						t.Fatalf("%q, %v, fields of a denial: %t", text, err, info.ResponseHeader().Has("Retry-After"))
+					}
+				}
+				if n, err := count(t.Context(), c); err != nil || n != 1 {
+					t.Errorf("%d messages, %v", n, err)
+				}
+				if took := time.Since(began); s.denied.Load() != 1 || took < 2*time.Minute || took > 130*time.Second {
+					t.Errorf("%d denied, 4 calls after %v", s.denied.Load(), took)
+				}
+			})
+		})
+	}
+}
+
+func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			s := newLimited(t, limits.TokenBucket(limits.PerDay(1), 1))
+			c := w.open(t, s.Server, connect2mw.MustClient(client.Options{}))
+			s.limiter.Decide(call())
+			var wait *client.WaitError
+			if _, err := ask(t.Context(), c, greet, "Ann"); connect.CodeOf(err) != connect.CodeResourceExhausted ||
+				errors.As(err, &wait) {
+				t.Errorf("the answer is %v", err)
+			}
+			_, err := ask(t.Context(), c, greet, "Ann")
+			e := new(connect.Error)
+			if connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.As(err, &wait) ||
+				wait.Wait < 23*time.Hour || !errors.As(err, &e) || !e.IsRemote() {
+				t.Errorf("a call that is held back: %v", err)
+			}
+			_, err = count(t.Context(), c)
+			if connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.As(err, &wait) || s.denied.Load() != 1 {
+				t.Errorf("a stream that is held back: %v, %d denied", err, s.denied.Load())
+			}
+		})
+	}
+}
+
+// Close ends a call that waits, as it ends one that the server does not answer.
+func TestAWaitEndsWhenTheCallIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, limits.TokenBucket(limits.PerMinute(1), 1))
+		follow := connect2mw.MustClient(client.Options{MaxWait: time.Hour})
+		c := way{inProcess: true}.open(t, s.Server, follow)
+		ask(t.Context(), c, greet, "Ann")
+		ask(t.Context(), way{inProcess: true}.open(t, s.Server), greet, "Ann")
+		for _, spec := range []connect.Spec{unarySpec(greet), countdown} {
+			stream, err := c.CallClientStream(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began, ended := time.Now(), make(chan error)
+			go func() {
+				stream.Send(wrapperspb.String("Ann"))
+				stream.CloseSend()
+				ended <- stream.Receive(new(message))
+			}()
+			synctest.Wait()
+			stream.Close()
+			if err := <-ended; connect.CodeOf(err) != connect.CodeCanceled || time.Since(began) != 0 {
+				t.Errorf("%s: %v after %v", spec.Procedure, err, time.Since(began))
+			}
+		}
+	})
+}
+
+func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
+	_, err := connect2mw.Client(client.Options{Base: http.DefaultTransport, Attempts: -1})
+	if err == nil || !strings.Contains(err.Error(), "client: base: ") ||
+		!strings.Contains(err.Error(), "client: attempts: ") {
+		t.Errorf("got %v, want an error that names Base and Attempts", err)
+	}
+}
