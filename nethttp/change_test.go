@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,5 +131,43 @@ func BenchmarkReplaceAThousandRules(b *testing.B) {
 		if err := limit.Replace(rules); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// While rules change, each denial names the rules that decided it. Few changes are under way at once,
+// so that no request outlasts more than a gate remembers.
+func TestADenialNamesTheRulesThatDecidedIt(t *testing.T) {
+	names := regexp.MustCompile(`"(one|two)"`)
+	for range 100 {
+		rules := func(name string) []nethttp.Rule {
+			return []nethttp.Rule{{Name: name, Key: keyfuncs.Constant[*http.Request]("all"), Scope: "all",
+				Limit: limits.FixedWindow(limits.PerDay(1))}}
+		}
+		l := nethttp.MustNew(nethttp.Config{Rules: rules("one")})
+		handler := l.Handler(http.NotFoundHandler())
+		ask := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			return w
+		}
+		ask()
+		var all sync.WaitGroup
+		all.Go(func() {
+			for i := range 50 {
+				l.Replace(rules([]string{"two", "one"}[i%2]))
+			}
+		})
+		for range 3 {
+			all.Go(func() {
+				for range 30 {
+					w := ask()
+					field, body := names.FindString(w.Header().Get("RateLimit")), names.FindString(w.Body.String())
+					if w.Code != http.StatusTooManyRequests || field == "" || field != body {
+						t.Errorf("%d: RateLimit names %s, and the document %s", w.Code, field, body)
+					}
+				}
+			})
+		}
+		all.Wait()
 	}
 }

@@ -109,3 +109,27 @@ func TestStatusesOfCodes(t *testing.T) {
 		}
 	}
 }
+
+// A call may wait while the rules change more often than a gate remembers, and have fewer then.
+func TestACallThatOutlastsManyChangesNamesNoRule(t *testing.T) {
+	rule := func(name string) core.Rule[string] {
+		return core.Rule[string]{Name: name, Limit: limits.FixedWindow(limits.PerDay(1)),
+			Key: func(path string) (string, error) { return path, nil }}
+	}
+	g := newGate(t, headers.Options{}, rule("a"), rule("b"))
+	g.DecideCall(t.Context(), "/")
+	o, _ := g.DecideCall(t.Context(), "/")
+	named := []int{}
+	for changes := range 70 {
+		refusal := g.RefuseDecided(make(http.Header), &o)
+		if named = append(named, len(refusal.Violated())); refusal.Status != http.StatusTooManyRequests {
+			t.Errorf("after %d changes: %d", changes, refusal.Status)
+		}
+		if err := g.Replace([]core.Rule[string]{rule("a")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if named[0] != 2 || named[64] != 2 || named[65] != 0 {
+		t.Errorf("names after 0, 1, 2, ... changes: %v; want 2 after as many as 64, then none", named)
+	}
+}

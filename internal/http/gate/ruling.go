@@ -62,9 +62,10 @@ func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 	}
 	watches := hasFinalCost(rules)
 	a := &answering{revision, fields, watches, watches || holds(rules), violated(rules, r.options)}
-	if before := r.newest.Swap(a); before != nil { // after Prepare the rules are in force
-		r.former.keep(before)
+	if before := r.newest.Load(); before != nil {
+		r.former.keep(before) // first: a request that it decided may look for it now
 	}
+	r.newest.Store(a) // after Prepare the rules are in force
 	return nil
 }
 
@@ -77,11 +78,11 @@ func (r *ruling[R]) answering(o *core.Outcome) *answering {
 	if former := r.former.of(o.Revision()); former != nil {
 		return former
 	}
-	return a
+	return &answering{revision: a.revision, fields: a.fields, watches: a.watches, ends: a.ends}
 }
 
 // mostFormer is how many changes of rules a request may outlast. A request that outlasts more is
-// answered by the newest rules.
+// answered by the newest rules, and no document names its own.
 const mostFormer = 64
 
 // formerAnswerings holds the answerings of requests that were decided before the latest change of
