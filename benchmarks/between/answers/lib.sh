@@ -146,6 +146,6 @@ apt-get update -o Dir::Etc::sourcelist=$PWD/sources.list -o Dir::Etc::sourcepart
 /usr/bin/git-lfs fetch origin"
 	packaged skopeo skopeo 'skopeo --insecure-policy inspect --tls-verify=false docker://127.0.0.1:$PORT/thing:1'
 	ask crane "$crane" 'crane manifest 127.0.0.1:$PORT/thing:1'
-	packaged rclone rclone 'rclone cat --http-url $URL :http:thing.txt'
+	packaged rclone rclone 'rclone copy --http-url $URL :http:things out'
 	packaged restic restic 'RESTIC_PASSWORD=x restic -r rest:$URL/ snapshots'
 }

@@ -39,8 +39,9 @@ func main() {
 	var p program
 	flag.DurationVar(&p.bound, "bound", time.Minute, "when the program is cut off")
 	flag.BoolVar(&p.allowHead, "allow-head", false, "answer 200 to HEAD, and count only others")
+	flag.StringVar(&p.then, "then", "",
+		"answer this when the first request comes again, and 404 to others")
 	flag.Parse()
-	flag.StringVar(&p.then, "then", "", "answer 200 with this from the second request on")
 	p.command = flag.Args()
 	row, known := map[string]func(program) ([]string, error){
 		"errors": errorsRow, "statuses": statusesRow,
@@ -73,7 +74,7 @@ type program struct {
 	command   []string
 	bound     time.Duration
 	allowHead bool
-	then      string // the answer from the second request on, "": denials
+	then      string // the answer when the first request comes again, "": denials
 }
 
 // errorsRow tells what the program prints of the document and of plain text.
@@ -176,12 +177,16 @@ func (p program) run(handler http.Handler) (*report, error) {
 		io.Copy(hash, io.LimitReader(q.Body, 1<<20))
 		mu.Lock()
 		defer mu.Unlock()
-		if p.then != "" && len(r.asked) > 0 {
-			io.WriteString(w, p.then)
-		} else {
+		text := fmt.Sprintf("%s %s %x", q.Method, q.URL, hash.Sum(nil))
+		switch {
+		case p.then == "" || len(r.asked) == 0:
 			handler.ServeHTTP(w, q)
+		case text == r.asked[0].text:
+			io.WriteString(w, p.then)
+		default:
+			http.NotFound(w, q)
 		}
-		r.asked = append(r.asked, request{now, fmt.Sprintf("%s %s %x", q.Method, q.URL, hash.Sum(nil))})
+		r.asked = append(r.asked, request{now, text})
 		if len(r.asked) == 1 {
 			r.media = w.Header().Get("Content-Type")
 		}
@@ -194,7 +199,8 @@ func (p program) run(handler http.Handler) (*report, error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, p.command[0], p.command[1:]...)
 	command.Dir = dir
-	command.Env = append(environment(), "HOME="+dir, "URL=http://127.0.0.1:"+port, "PORT="+port)
+	command.Env = append(environment(), "HOME="+dir, "URL=http://127.0.0.1:"+port, "PORT="+port,
+		"COLUMNS=200")
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	command.WaitDelay = time.Second

@@ -68,6 +68,7 @@ var parts = []struct{ name, text string }{
 	{"the status", "Too Many Requests"},
 	{"the status", "too many requests"},
 	{"the status", "toomanyrequests"},
+	{"the status", "Rate limit exceeded"},
 }
 
 var (
