@@ -3,6 +3,9 @@
 # by a rule with a wait of 7 s, and then by the same with DenyAs503. A program that still asks after a
 # minute is cut off. It needs what errors.sh needs, and takes half an hour.
 source "$(dirname "$0")/answers/lib.sh"
+vegeta=12.13.0 hey=0.1.5
+go_program vegeta github.com/tsenart/vegeta/v12@v"$vegeta"
+go_program hey github.com/rakyll/hey@v"$hey"
 "$dir/answers" -table statuses -head
 installers
 # Is an answer to the second request any use?

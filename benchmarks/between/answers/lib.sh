@@ -18,7 +18,7 @@ cd "$P"
 # The command that rustup has put before cargo looks for its toolchains in HOME.
 export RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} CARGO=$(rustup which cargo 2>/dev/null || command -v cargo)
 node=24.21.0 npm=11.19.1 pnpm=12.21.0 yarn=1.22.22 yarn4=4.18.1 bun=1.4.4 pip=26.3 uv=0.13.8 poetry=2.5.1
-maven3=3.8.8 maven=3.9.16 maven4=4.0.0-rc-5 lfs=3.8.1 crane=0.22.1 vegeta=12.13.0 hey=0.1.5
+maven3=3.8.8 maven=3.9.16 maven4=4.0.0-rc-5 lfs=3.8.1 crane=0.22.1
 
 export PATH=$P/bin:$P/node_modules/.bin:$PATH
 export YARN=$P/node_modules/yarn/bin/yarn.js YARN4=$P/node_modules/@yarnpkg/cli-dist/bin/yarn.js
@@ -54,8 +54,6 @@ go_program() {
 }
 go_program git-lfs github.com/git-lfs/git-lfs/v3@v"$lfs"
 go_program crane github.com/google/go-containerregistry/cmd/crane@v"$crane"
-go_program vegeta github.com/tsenart/vegeta/v12@v"$vegeta"
-go_program hey github.com/rakyll/hey@v"$hey"
 
 # The packages of Debian that are missing.
 missing=
