@@ -75,14 +75,65 @@ func TestADenialIsPlainTextOnlyForThoseWhoPreferIt(t *testing.T) {
 	}
 }
 
+func TestJSONThatIsNamedBeatsAnythingWhateverItsWeight(t *testing.T) {
+	limit := spent("per-client")
+	const problem, text = "application/problem+json", "text/plain"
+	for _, tt := range []struct {
+		accept []string
+		want   string
+	}{
+		{[]string{"application/json;q=0.8, */*"}, problem},
+		{[]string{"*/*, application/json;q=0.001"}, problem},
+		{[]string{"*/*", "Application/JSON; charset=utf-8; Q=0.1"}, problem},
+		{[]string{"application/problem+json;q=0.1, */*;q=0.2"}, problem},
+		{[]string{"application/*;q=0.1, */*"}, problem},
+		{[]string{"text/json;q=0.1, */*"}, problem},
+		{[]string{"text/json, text/plain;q=0.9"}, problem},
+		// what package managers and registries' clients send
+		{[]string{"application/vnd.npm.install-v1+json; q=1.0, application/json; q=0.8, */*"}, problem},
+		{[]string{"application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, " +
+			"text/html;q=0.01"}, problem},
+		{[]string{"application/vnd.oci.image.index.v1+json;q=0.5", "*/*"}, problem},
+		{[]string{"application/vnd.docker.distribution.manifest.v2+JSON", "text/plain;q=0.9"}, problem},
+		{[]string{"application/vnd.docker.distribution.manifest.v1+prettyjws, text/plain"}, text},
+		// text that is named, too
+		{[]string{"application/vnd.github+json;q=0.5, text/plain"}, text},
+		{[]string{"application/json;q=0.5, text/*, */*;q=0.1"}, text},
+		{[]string{"application/json;q=0.5, text/plain;q=0.4, */*"}, problem},
+		{[]string{"application/json;q=0.5, text/plain;q=0.5"}, problem},
+		// JSON that is refused
+		{[]string{"application/json;q=0, */*"}, text},
+		{[]string{"application/*;q=0.0, */*;q=0.1"}, text},
+		{[]string{"application/json;q=0, application/vnd.github+json, text/plain;q=0.5"}, problem},
+		{[]string{"application/vnd.github+json;q=0, */*"}, problem},
+		{[]string{"text/json;q=0, */*"}, problem},
+		// weights that are none
+		{[]string{"application/json;q=.9, */*"}, problem},
+		{[]string{"application/json;q=0.33333, */*"}, problem},
+		{[]string{"application/json;q=1.001, */*"}, problem},
+		{[]string{"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"}, problem},
+		// no JSON
+		{[]string{"+jsonx, text/plain;q=0.5"}, text},
+		{[]string{"json, text/plain;q=0.5"}, text},
+		{[]string{"application/jsonl, text/plain;q=0.5"}, text},
+	} {
+		if got, _ := denialFor(limit, tt.accept...); got != tt.want {
+			t.Errorf("Accept %q: %s, want %s", strings.Join(tt.accept, ", "), got, tt.want)
+		}
+	}
+}
+
 func FuzzAnAcceptFieldNeverBreaksTheAnswer(f *testing.F) {
 	f.Add("text/plain;q=0.5, */*;q=0.4")
 	f.Add(";;,,q=;q=1.")
+	f.Add("application/json;q=0.8, */*")
 	limit := spent("per-client")
 	f.Fuzz(func(t *testing.T, accept string) {
 		switch contentType, body := denialFor(limit, accept); contentType {
 		case "text/plain":
-			if !strings.Contains(strings.ToLower(accept), "text/") {
+			lower := strings.ToLower(accept)
+			refused := strings.Contains(lower, "application/") && strings.Contains(lower, "q=0")
+			if !strings.Contains(lower, "text/") && !refused {
 				t.Errorf("Accept %q: plain text, which it does not name", accept)
 			}
 		case "application/problem+json":
