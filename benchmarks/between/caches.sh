@@ -310,7 +310,7 @@ CONF
 if wanted haproxy haproxy; then
 	haproxy_row '`http-request cache-use`, `http-response cache-store`, `errorfile 429`' $'http-request cache-use pages\n  http-response cache-store pages\n  errorfile 429 429.http'
 	haproxy_row '`http-response return status 429 errorfiles sorry if { status 429 }`' 'http-response return status 429 errorfiles sorry if { status 429 }'
-	haproxy_row 'the same with `hdr Retry-After %[var(txn.retry)]`, and so on' 'http-response set-var(txn.retry) res.hdr(Retry-After)
+	haproxy_row 'the same with `hdr Retry-After %[var(txn.retry)]`, and so on' 'http-response set-var(txn.retry) res.fhdr(Retry-After)
   http-response set-var(txn.limit) res.fhdr(RateLimit)
   http-response set-var(txn.policy) res.fhdr(RateLimit-Policy)
   http-response return status 429 content-type text/plain file sorry hdr Retry-After %[var(txn.retry)] hdr RateLimit %[var(txn.limit)] hdr RateLimit-Policy %[var(txn.policy)] hdr Cache-Control no-store if { status 429 }'

@@ -111,8 +111,8 @@ func (s session) use(path, user string, n int) {
 	}
 }
 
-// cells returns what becomes of a denial, who the next client of the page is, the fields on hits, the
-// answers of a limited client to pages that are stale, and those of an innocent one after that.
+// cells returns what becomes of a denial, what the next client of the page gets, whose fields hits
+// have, and what a limited client and then an innocent one get of pages that are stale.
 func (s session) cells() []string {
 	hits := s.hit("/") + ", " + s.hit("/bare/")
 	s.use("/", "limited", 5)
