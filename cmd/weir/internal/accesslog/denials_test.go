@@ -97,7 +97,7 @@ ProxyPass / http://` + app + "/\n"
 		config = filepath.Join(dir, "apache.conf")
 		end := start(t, addr, dir, syscall.SIGTERM, "apache2", "-X", "-f", config)
 		s := &server{addr: addr, end: func() {
-			awaitLines(filepath.Join(dir, "combined.log"))
+			awaitLines(filepath.Join(dir, "combined.log"), func() {})
 			end()
 		}}
 		return s.addLogs(dir, "combined.log")
@@ -218,15 +218,12 @@ sub vcl_recv {
 `, host, port)})
 		end := start(t, addr, dir, syscall.SIGTERM, "varnishd", "-F", "-j", "none", "-n", dir,
 			"-a", addr, "-T", "none", "-s", "malloc,16m", "-f", filepath.Join(dir, "default.vcl"))
-		path := filepath.Join(dir, "varnish.log")
-		ncsa := testrun.Command(t, "varnishncsa", "-n", dir, "-w", path, "-d")
-		if err := ncsa.Start(); err != nil {
-			t.Fatal(err)
-		}
 		s := &server{addr: addr, end: func() {
-			awaitLines(path)
-			ncsa.Process.Signal(syscall.SIGTERM)
-			ncsa.Wait()
+			awaitLines(filepath.Join(dir, "varnish.log"), func() {
+				// It writes what is in the memory of varnishd, and ends.
+				args := []string{"-n", dir, "-w", filepath.Join(dir, "varnish.log"), "-d"}
+				testrun.Command(t, "varnishncsa", args...).Run()
+			})
 			end()
 		}}
 		return s.addLogs(dir, "varnish.log")
@@ -292,9 +289,11 @@ http:
 	return s.addLogs(dir, "traefik.log")
 }
 
-// awaitLines waits for the lines of a program that writes them after its answers.
-func awaitLines(path string) {
+// awaitLines waits for the lines of a program that writes them after its answers, once write is
+// called.
+func awaitLines(path string, write func()) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		write()
 		if text, _ := os.ReadFile(path); bytes.Count(text, []byte("\n")) >= limitedRequests {
 			return
 		}
