@@ -193,8 +193,8 @@ VCL
 if wanted varnish varnishd; then
 	varnish_row 'as it comes' ''
 	varnish_row '`set beresp.ttl = 60s`' 'sub vcl_backend_response { set beresp.ttl = 60s; return (deliver); }'
-	varnish_row '`set beresp.ttl = 60s` unless the status is 429 or 503' 'sub vcl_backend_response {
-  if (beresp.status != 429 && beresp.status != 503) { set beresp.ttl = 60s; return (deliver); }
+	varnish_row '`if (beresp.status == 200) { set beresp.ttl = 60s; }`' 'sub vcl_backend_response {
+  if (beresp.status == 200) { set beresp.ttl = 60s; }
 }'
 	varnish_row '`if (bereq.is_bgfetch && beresp.status == 429) { return (abandon); }`' 'sub vcl_backend_response {
   if (bereq.is_bgfetch && (beresp.status == 429 || beresp.status == 503)) { return (abandon); }
