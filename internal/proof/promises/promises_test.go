@@ -157,6 +157,29 @@ func TestNineInTenAreServedWhenTheyComeBack(t *testing.T) {
 	}
 }
 
+// A hundred clients come at once to each kind of limit, of ten units a second on average.
+func TestTurnsOfEachAlgorithmAreKept(t *testing.T) {
+	two := limits.Per(20, 2*time.Second)
+	for _, limit := range []limits.Limit{
+		bucket, limits.LeakyBucket(limits.PerSecond(10), 20), limits.TokenBucket(limits.PerSecond(10), 3),
+		limits.LeakyQueue(limits.PerSecond(10), 20),
+		limits.FixedWindow(two), limits.SlidingWindow(two), limits.SlidingLog(two), limits.AnchoredWindow(two),
+	} {
+		for _, reach := range []time.Duration{0, time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(limit, headers.Options{MaxPromise: reach}, 1)
+				s.install(100, 100)
+				kept := 100 * float64(s.kept) / max(1, float64(s.promised))
+				t.Logf("%-28v MaxPromise %4v: %4d denials, %3d turns told, %3.0f%% kept, %d at most of one, %.1fs", limit,
+					reach, s.denials, s.promised, kept, s.most, s.last.Seconds())
+				if reach > 0 && kept < 70 {
+					t.Errorf("%v: %.0f%% of the turns were kept", limit, kept)
+				}
+			})
+		}
+	}
+}
+
 // far is a backend that other processes share.
 type far struct{ backends.Backend }
 
