@@ -12,6 +12,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/internal/ground/failure"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -31,6 +32,7 @@ type ruleSet[R any] struct {
 	ledger    *ledger        // nil: no rule has an end
 	endings   *ledger        // of these or earlier rules; nil: no rule had an end so far
 	local     *memory.Memory // nil: no rule is Local, or backend is in this process
+	turns     *turns.Table   // nil: denied requests are promised nothing
 }
 
 // closedRetryAfter is the RetryAfter of a rule that cannot decide.
@@ -495,4 +497,33 @@ func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)
 	return out[0], nil
+}
+
+// promise promises o, which is denied, a turn: the latest of those of the rules that deny.
+func (set *ruleSet[R]) promise(o *Outcome) {
+	denials, instances := set.turns.Of(), set.promisers()
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Allowed || d.rule.mode != Enforce || !d.Source.Counted() {
+			continue
+		}
+		denial := turns.Denial{Scope: d.rule.scope, Key: d.Key, Limit: *d.limit, Cost: d.Cost,
+			At: d.At, Wait: d.RetryAfter}
+		if d.Source < limits.SourceFallback { // a fallback decides by the share of this process
+			denial.Instances = instances
+		}
+		denials.Add(&denial)
+	}
+	if turn := denials.Promise(); turn > o.RetryAfter() {
+		o.turn = int32((turn + time.Millisecond - 1) / time.Millisecond) // at most a day
+	}
+}
+
+// promisers returns how many processes promise turns of the backend's limits.
+func (set *ruleSet[R]) promisers() int {
+	if backends.IsInProcess(set.backend) {
+		return 1
+	}
+	counted, _ := call.Instances(set.backend) // a panic is an error of the next fallback
+	return max(set.instances, counted)
 }

@@ -15,6 +15,7 @@ type Writer struct {
 	formats     formats
 	rules       *rules
 	jitter      time.Duration
+	promises    bool
 	retryAfter  RetryAfter
 	maxRetry    int64 // seconds; 0: no bound
 	custom      func(http.Header, core.Outcome)
@@ -43,6 +44,7 @@ func newWriter(options Options, policies []policy, names *parameters) *Writer {
 		formats:     formats,
 		rules:       rules,
 		jitter:      options.Jitter,
+		promises:    options.MaxPromise > 0,
 		retryAfter:  options.RetryAfter,
 		maxRetry:    int64(options.MaxRetryAfter / time.Second),
 		custom:      options.Custom,
@@ -85,8 +87,13 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
 	default:
-		jitter := w.drawJitter()
-		retry := w.retry(o, jitter)
+		least, jitter := o.RetryAfter(), w.drawJitter()
+		wait := least
+		if w.promises {
+			wait = o.Turn()
+		}
+		retry := w.retry(o, wait, jitter)
+		jitter += wait - least // a turn moves the fields as jitter does
 		shown := w.showsFields(o)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
@@ -159,7 +166,7 @@ func (w *Writer) appendFields(
 	}
 	if w.formats&xFormats != 0 {
 		least := int64(0) // of the reset
-		if w.jitter > 0 {
+		if w.jitter > 0 || jitter > 0 {
 			least = retry
 		}
 		text = w.x.appendTo(text, v, h, d, least)
@@ -174,9 +181,8 @@ func (w *Writer) drawJitter() time.Duration {
 	return time.Duration(rand.Int64N(int64(w.jitter) + 1))
 }
 
-// retry returns Retry-After in seconds for o, which is a denial, or 0 if no wait helps.
-func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
-	wait := o.RetryAfter()
+// retry returns Retry-After in seconds for o, a denial that is to wait, or 0 if no wait helps.
+func (w *Writer) retry(o *core.Outcome, wait, jitter time.Duration) int64 {
 	if wait == limits.Never {
 		return 0
 	}
