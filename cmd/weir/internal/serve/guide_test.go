@@ -64,7 +64,7 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 		config.Paths = append(config.Paths, filepath.Join(s.dir, name))
 	}
 	s.weir = start(t, config)
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.passed <- r
 		if r.URL.Path == "/forbidden" {
 			w.WriteHeader(http.StatusForbidden)
@@ -76,6 +76,10 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 		}
 		fmt.Fprintln(w, "Hello.")
 	}))
+	app.Config.Protocols = new(http.Protocols)
+	app.Config.Protocols.SetHTTP1(true)
+	app.Config.Protocols.SetUnencryptedHTTP2(true)
+	app.Start()
 	t.Cleanup(app.Close)
 	proxy, err := freeport.Address()
 	if err != nil {
