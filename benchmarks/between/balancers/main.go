@@ -13,8 +13,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Setup is a balancer as the command line describes it.
@@ -30,6 +32,7 @@ func main() {
 	release := flag.String("release", "", "release of the balancer")
 	line := flag.String("line", "", "what the row is about")
 	only := flag.String("answer", "429,503", "what weir answers the limited client")
+	spares := flag.String("spares", "", "the answers for which the balancer must spare the innocent client")
 	head := flag.Bool("head", false, "print the head of the table, and run nothing")
 	var s setup
 	flag.StringVar(&s.config, "config", "", "file of configuration")
@@ -39,6 +42,7 @@ func main() {
 	s.command = flag.Args()
 	s.grpc = s.grpc || s.channel != ""
 	if *head {
+		fmt.Printf("%s\n\n", time.Now().UTC().Format(time.DateOnly))
 		fmt.Print("| program | configuration | weir answers | innocent: refused | for " +
 			"| limited: got | requests at weir for each |\n|---|---|---|---|---|---|---|\n")
 		return
@@ -51,6 +55,9 @@ func main() {
 		group.Go(func() {
 			var r *result
 			if r, errs[i] = run(s, answer); errs[i] == nil {
+				if slices.Contains(strings.Fields(*spares), answer) && !r.spared() {
+					errs[i] = fmt.Errorf("it refuses the innocent client, or repeats denied requests")
+				}
 				rows[i] = strings.Join([]string{*program + " " + *release, *line,
 					r.answer, r.refused(), r.during(), r.got(), r.each()}, " | ")
 			}
@@ -62,9 +69,10 @@ func main() {
 		if errs[i] != nil {
 			fmt.Fprintf(os.Stderr, "%s, %s, %s: %v\n", *program, *line, answers[i], errs[i])
 			failed = true
-			continue
 		}
-		fmt.Println("|", rows[i], "|")
+		if rows[i] != "" {
+			fmt.Println("|", rows[i], "|")
+		}
 	}
 	if failed {
 		os.Exit(1)

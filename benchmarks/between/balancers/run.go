@@ -174,19 +174,17 @@ func (r *result) measure(ask asker, behind *servers, ended <-chan struct{}) erro
 			r.first = asked
 		}
 		r.open = true
-		quiet = maxTime(time.Now(), begun.Add(limitedTime))
+		if now := time.Now(); now.After(quiet) {
+			quiet = now
+		}
 	}
 	return nil
 }
 
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 func isServed(got string) bool { return got == "200" || got == "OK" }
+
+// spared reports whether the innocent client was always served, and denied requests not repeated.
+func (r *result) spared() bool { return r.first.IsZero() && r.each() == "1.0" }
 
 // refused says how many requests of the innocent client were refused, and how.
 func (r *result) refused() string {
