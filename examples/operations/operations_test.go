@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -316,26 +317,22 @@ http {
   }
 }
 `, proxy, address))
-	run(t, testrun.Command(t, nginx, "-p", dir, "-c", "nginx.conf"))
+	listens(t, testrun.Command(t, nginx, "-p", dir, "-c", "nginx.conf"), proxy)
 	from := func(address string) func() int {
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 		base := &http.Transport{DialContext: dialer.DialContext}
 		t.Cleanup(base.CloseIdleConnections)
 		return func() int {
-			for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // until nginx listens
-				r, err := http.NewRequest("GET", "http://"+proxy+"/", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				response, err := base.RoundTrip(r)
-				if err == nil {
-					response.Body.Close()
-					return response.StatusCode
-				}
-				if time.Now().After(deadline) {
-					t.Fatal(err)
-				}
+			r, err := http.NewRequest("GET", "http://"+proxy+"/", nil)
+			if err != nil {
+				t.Fatal(err)
 			}
+			response, err := base.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			return response.StatusCode
 		}
 	}
 	limited, innocent := from("127.0.0.1"), from("127.0.0.2")
@@ -350,6 +347,35 @@ http {
 		}
 		if got := innocent(); got != http.StatusOK {
 			t.Errorf("an innocent client: %d", got)
+		}
+	}
+}
+
+// listens runs a command, which it ends with the test, and waits until it listens.
+func listens(t *testing.T, cmd *exec.Cmd, address string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		ended <- <-ended
+	})
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%v has ended (%v): %s", cmd, err, &log)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

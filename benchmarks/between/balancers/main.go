@@ -7,6 +7,9 @@
 //
 // In the command and in the file of -config, @proxy@, @one@ and @two@ are the ports of the balancer
 // and of the servers, @dir@ is a folder of this run, and @config@ the path of the file in it.
+//
+// With -weir, the path of the command, it runs a proxy as docs/gateway.md sets it up: the proxy asks
+// weir serve, and all files of the guide are in @dir@, with the ports of this run.
 package main
 
 import (
@@ -25,10 +28,14 @@ type setup struct {
 	command []string // empty for a channel of grpc-go
 	channel string   // the service config of that channel
 	grpc    bool     // clients call over gRPC
+	weir    string   // path of the command, for a proxy that asks it
+	serve   string   // arguments of weir serve
+	edits   edits    // of the files of the guide
+	path    string   // that clients ask for
 }
 
 func main() {
-	program := flag.String("program", "", "name of the balancer")
+	name := flag.String("program", "", "name of the balancer")
 	release := flag.String("release", "", "release of the balancer")
 	line := flag.String("line", "", "what the row is about")
 	only := flag.String("answer", "429,503", "what weir answers the limited client")
@@ -38,6 +45,10 @@ func main() {
 	flag.StringVar(&s.config, "config", "", "file of configuration")
 	flag.StringVar(&s.channel, "channel", "", "service config of a channel of grpc-go")
 	flag.BoolVar(&s.grpc, "grpc", false, "clients call over gRPC")
+	flag.StringVar(&s.weir, "weir", "", "path of the command weir, for a proxy of the guide")
+	flag.StringVar(&s.serve, "serve", "", "arguments of weir serve")
+	flag.Var(&s.edits, "edit", "OLD=>NEW, a change of the files of the guide; may be repeated")
+	flag.StringVar(&s.path, "path", "/", "the path that clients ask for")
 	flag.Parse()
 	s.command = flag.Args()
 	s.grpc = s.grpc || s.channel != ""
@@ -46,6 +57,9 @@ func main() {
 		fmt.Print("| program | configuration | weir answers | innocent: refused | for " +
 			"| limited: got | requests at weir for each |\n|---|---|---|---|---|---|---|\n")
 		return
+	}
+	if s.weir != "" {
+		*only = "429"
 	}
 	answers := strings.Split(*only, ",")
 	rows := make([]string, len(answers))
@@ -58,8 +72,11 @@ func main() {
 				if slices.Contains(strings.Fields(*spares), answer) && !r.spared() {
 					errs[i] = fmt.Errorf("it refuses the innocent client, or repeats denied requests")
 				}
-				rows[i] = strings.Join([]string{*program + " " + *release, *line,
+				rows[i] = strings.Join([]string{*name + " " + *release, *line,
 					r.answer, r.refused(), r.during(), r.got(), r.each()}, " | ")
+				if s.weir != "" {
+					rows[i] = strings.Join([]string{*name + " " + *release, *line, r.got(), r.refused()}, " | ")
+				}
 			}
 		})
 	}
@@ -67,7 +84,7 @@ func main() {
 	failed := false
 	for i := range answers {
 		if errs[i] != nil {
-			fmt.Fprintf(os.Stderr, "%s, %s, %s: %v\n", *program, *line, answers[i], errs[i])
+			fmt.Fprintf(os.Stderr, "%s, %s, %s: %v\n", *name, *line, answers[i], errs[i])
 			failed = true
 		}
 		if rows[i] != "" {

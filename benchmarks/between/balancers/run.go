@@ -37,6 +37,9 @@ type result struct {
 }
 
 func run(s setup, answer string) (*result, error) {
+	if s.weir != "" {
+		return runGuide(s)
+	}
 	behind, err := serve(answer)
 	if err != nil {
 		return nil, err
@@ -58,14 +61,11 @@ func run(s setup, answer string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(".", "run")
+	dir, err := folder()
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
 	file := filepath.Join(dir, filepath.Base(s.config))
 	places := strings.NewReplacer("@proxy@", proxy, "@one@", behind.ports[0],
 		"@two@", behind.ports[1], "@dir@", dir, "@config@", file)
@@ -78,38 +78,68 @@ func run(s setup, answer string) (*result, error) {
 			return nil, err
 		}
 	}
-	var out bytes.Buffer
-	args := make([]string, len(s.command))
-	for i, arg := range s.command {
-		args[i] = places.Replace(arg)
-	}
-	process := exec.Command(args[0], args[1:]...)
-	process.Env = append(os.Environ(), "HOME="+dir, "PROXY="+proxy, "ONE="+behind.ports[0], "TWO="+behind.ports[1])
-	process.Stdout, process.Stderr = &out, &out
-	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	process.WaitDelay = time.Second
-	if err := process.Start(); err != nil {
+	balancer, err := begin(dir, places, s.command, "PROXY="+proxy, "ONE="+behind.ports[0], "TWO="+behind.ports[1])
+	if err != nil {
 		return nil, err
 	}
-	ended := make(chan struct{})
-	go func() {
-		process.Wait()
-		close(ended)
-	}()
-	defer func() {
-		syscall.Kill(-process.Process.Pid, syscall.SIGKILL) // the group that Setpgid made for it
-		<-ended
-	}()
+	defer balancer.stop()
 	ask := overHTTP(proxy)
 	if s.grpc {
 		ask = overGRPC(proxy)
 	}
-	if err := r.measure(ask, behind, ended); err != nil {
-		syscall.Kill(-process.Process.Pid, syscall.SIGKILL)
-		<-ended
-		return nil, fmt.Errorf("%w; it printed:\n%s", err, out.String())
+	return r, balancer.explain(r.measure(ask, behind, balancer.ended))
+}
+
+// folder makes a folder for a run.
+func folder() (string, error) {
+	dir, err := os.MkdirTemp(".", "run")
+	if err != nil {
+		return "", err
 	}
-	return r, nil
+	return filepath.Abs(dir)
+}
+
+// Program is a program that has begun.
+type program struct {
+	cmd   *exec.Cmd
+	out   bytes.Buffer
+	ended chan struct{}
+}
+
+// begin starts a command whose arguments have placeholders. Its folder is its home.
+func begin(dir string, places *strings.Replacer, command []string, env ...string) (*program, error) {
+	args := make([]string, len(command))
+	for i, arg := range command {
+		args[i] = places.Replace(arg)
+	}
+	p := &program{cmd: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
+	p.cmd.Env = append(append(os.Environ(), "HOME="+dir), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = time.Second
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// stop ends the program, and those that it has started.
+func (p *program) stop() {
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // the group that Setpgid made for it
+	<-p.ended
+}
+
+// explain adds what the program printed to an error.
+func (p *program) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	p.stop()
+	return fmt.Errorf("%w; it printed:\n%s", err, p.out.String())
 }
 
 // freePort returns a port that was free a moment ago.
@@ -154,7 +184,9 @@ func (r *result) measure(ask asker, behind *servers, ended <-chan struct{}) erro
 	}()
 	defer func() {
 		<-done
-		r.asked = behind.asked.Load()
+		if behind != nil {
+			r.asked = behind.asked.Load()
+		}
 	}()
 	tick := time.NewTicker(innocentWait)
 	defer tick.Stop()
@@ -184,7 +216,9 @@ func (r *result) measure(ask asker, behind *servers, ended <-chan struct{}) erro
 func isServed(got string) bool { return got == "200" || got == "OK" }
 
 // spared reports whether the innocent client was always served, and denied requests not repeated.
-func (r *result) spared() bool { return r.first.IsZero() && r.each() == "1.0" }
+func (r *result) spared() bool {
+	return r.first.IsZero() && (r.asked == 0 || r.each() == "1.0")
+}
 
 // refused says how many requests of the innocent client were refused, and how.
 func (r *result) refused() string {

@@ -370,8 +370,13 @@ func TestAProgramAsksInJSONAsTheGuideDoes(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no question in JSON", guide)
 	}
-	for _, status := range []int{200, 200, 429} {
+	innocent := bytes.Replace(body, []byte(`"key": "path", "value": "/reports/7"`),
+		[]byte(`"key": "remote_address", "value": "192.0.2.7"`), 1)
+	for i, status := range []int{200, 200, 429, 200} {
 		url := s.ports.Replace("http://127.0.0.1:8080/json")
+		if i == 3 {
+			body = innocent
+		}
 		const form = "application/x-www-form-urlencoded" // as curl -d
 		response, err := http.Post(url, form, bytes.NewReader(body))
 		if err != nil {
