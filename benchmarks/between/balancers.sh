@@ -6,6 +6,9 @@
 # apache2-bin. It installs pinned packages into a temporary folder, and takes about twenty minutes. Names
 # as arguments run these alone: haproxy, traefik, envoy, caddy, nginx, apache, fastify, spring, grpc-go.
 set -euo pipefail
+for program in go python3; do
+	command -v "$program" >/dev/null || { echo "skipped: install $program" >&2; exit 0; }
+done
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
