@@ -103,7 +103,10 @@ type Rule[R any] struct {
 	Local bool
 
 	// DenyAs503 says that a denial by this rule means a full service, and not a client that asked
-	// too much: see [Outcome.Status].
+	// too much: see [Outcome.Status]. Many a balancer takes a 503 for a dead server, and then refuses
+	// every client, unless a line of its configuration keeps it from that: see the [table].
+	//
+	// [table]: https://github.com/weir-go/weir/blob/main/docs/shedding.md#balancers-in-front
 	DenyAs503 bool
 }
 

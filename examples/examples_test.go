@@ -184,6 +184,11 @@ type answer struct {
 
 func send(t *testing.T, method, url, body string, fields ...string) answer {
 	t.Helper()
+	return sendBy(t, http.DefaultClient, method, url, body, fields...)
+}
+
+func sendBy(t *testing.T, client *http.Client, method, url, body string, fields ...string) answer {
+	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +196,7 @@ func send(t *testing.T, method, url, body string, fields ...string) answer {
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,11 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -264,5 +266,116 @@ func TestLoadGivesSomethingToSee(t *testing.T) {
 	}
 	for series := range missing {
 		t.Errorf("after a minute, %s is 0", series)
+	}
+}
+
+// The line of the guide for a program behind a proxy: one client is denied, another one is served.
+func TestTheServiceBehindAProxyCountsClients(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	dir := t.TempDir()
+	text, err := os.ReadFile("reload/weir.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := strings.NewReplacer("{peer: true}", "{trusted-proxies: [127.0.0.1]}", "/minute", "/365d")
+	proxy, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "reload")
+	if out, err := testrun.Command(t, "go", "build", "-o", program, "./reload").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	service := testrun.Command(t, program)
+	service.Env = append(os.Environ(), "ADDR=127.0.0.1:0", "ADMIN=127.0.0.1:0",
+		"POLICY="+write("weir.yaml", rules.Replace(string(text))))
+	logged := run(t, service)
+	line, err := logged.ReadString('\n')
+	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("the program logged %q (%v), want an address", line, err)
+	}
+	go io.Copy(io.Discard, logged)
+	write("nginx.conf", fmt.Sprintf(`daemon off; master_process off; pid nginx.pid; error_log stderr crit;
+events {}
+http {
+  access_log off;
+  client_body_temp_path t1; proxy_temp_path t2; fastcgi_temp_path t3; uwsgi_temp_path t4; scgi_temp_path t5;
+  server {
+    listen %s;
+    location / {
+      proxy_pass http://%s;
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+    }
+  }
+}
+`, proxy, address))
+	listens(t, testrun.Command(t, nginx, "-p", dir, "-c", "nginx.conf"), proxy)
+	from := func(address string) func() int {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		base := &http.Transport{DialContext: dialer.DialContext}
+		t.Cleanup(base.CloseIdleConnections)
+		return func() int {
+			r, err := http.NewRequest("GET", "http://"+proxy+"/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := base.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			return response.StatusCode
+		}
+	}
+	limited, innocent := from("127.0.0.1"), from("127.0.0.2")
+	for range 20 {
+		if got := limited(); got != http.StatusOK {
+			t.Fatalf("%d, want 200", got)
+		}
+	}
+	for range 20 {
+		if got := limited(); got != http.StatusTooManyRequests {
+			t.Errorf("%d, want 429", got)
+		}
+		if got := innocent(); got != http.StatusOK {
+			t.Errorf("an innocent client: %d", got)
+		}
+	}
+}
+
+// listens runs a command, which it ends with the test, and waits until it listens.
+func listens(t *testing.T, cmd *exec.Cmd, address string) {
+	t.Helper()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		ended <- <-ended
+	})
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("%v has ended (%v): %s", cmd, err, &log)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }

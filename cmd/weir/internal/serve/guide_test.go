@@ -64,7 +64,7 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 		config.Paths = append(config.Paths, filepath.Join(s.dir, name))
 	}
 	s.weir = start(t, config)
-	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.passed <- r
 		if r.URL.Path == "/forbidden" {
 			w.WriteHeader(http.StatusForbidden)
@@ -76,6 +76,10 @@ func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 		}
 		fmt.Fprintln(w, "Hello.")
 	}))
+	app.Config.Protocols = new(http.Protocols)
+	app.Config.Protocols.SetHTTP1(true)
+	app.Config.Protocols.SetUnencryptedHTTP2(true)
+	app.Start()
 	t.Cleanup(app.Close)
 	proxy, err := freeport.Address()
 	if err != nil {
@@ -205,6 +209,33 @@ func (s *system) limited(onAllowed ...string) {
 	if passed := len(s.passed); passed != 10 {
 		s.t.Errorf("%d requests have passed", passed)
 	}
+	s.innocent("GET", "/", 10)
+}
+
+// innocent asks from another address, between requests of the limited client, which are denied. None
+// of the n requests that this address may send is refused.
+func (s *system) innocent(method, path string, n int) {
+	s.t.Helper()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	base := &http.Transport{DialContext: dialer.DialContext}
+	defer base.CloseIdleConnections()
+	for i := range n {
+		for range 3 {
+			s.want(method, path, 429)
+		}
+		r, err := http.NewRequest(method, s.url+path, nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		response, err := base.RoundTrip(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != 200 {
+			s.t.Errorf("request %d of an innocent client: %s", i+1, response.Status)
+		}
+	}
 }
 
 // closed asks once weir has ended.
@@ -263,9 +294,11 @@ func TestNginxLetsPassOnlyWhatWeirDoesNotAnswer(t *testing.T) {
 		t.Errorf("an odd host: %d", got)
 	}
 	s.want("POST", "/login", 200)
+	s.want("POST", "/login", 200)
+	s.innocent("POST", "/login", 2)
 	s.weir.end()
 	s.want("GET", "/", 200)
-	if passed := len(s.passed); passed != 2 {
+	if passed := len(s.passed); passed != 5 {
 		t.Errorf("%d requests have passed", passed)
 	}
 }
@@ -308,13 +341,18 @@ func TestEachClientOfACacheInNginxHasItsOwnNumbers(t *testing.T) {
 		if status, got := get("127.0.0.1"); status != 200 || got != fmt.Sprintf(`"per-client";r=%d`, left) {
 			t.Errorf("%d with %s, want %d left", status, got, left)
 		}
-		if status, got := get("127.0.0.2"); left >= 8 && (status != 200 ||
-			got != fmt.Sprintf(`"per-client";r=%d`, left)) {
+		if left < 8 {
+			continue
+		}
+		if status, got := get("127.0.0.2"); status != 200 || got != fmt.Sprintf(`"per-client";r=%d`, left) {
 			t.Errorf("the other client: %d with %s, want %d left", status, got, left)
 		}
 	}
 	if status, got := get("127.0.0.1"); status != 429 || got != `"per-client";r=0` {
 		t.Errorf("%d with %s, though the page is stored", status, got)
+	}
+	if status, got := get("127.0.0.2"); status != 200 || got != `"per-client";r=7` {
+		t.Errorf("the other client: %d with %s, while the first is denied", status, got)
 	}
 	if passed := len(s.passed); passed != 1 {
 		t.Errorf("%d requests have passed, and one is stored", passed)
@@ -332,8 +370,13 @@ func TestAProgramAsksInJSONAsTheGuideDoes(t *testing.T) {
 	if !found {
 		t.Fatalf("%s has no question in JSON", guide)
 	}
-	for _, status := range []int{200, 200, 429} {
+	innocent := bytes.Replace(body, []byte(`"key": "path", "value": "/reports/7"`),
+		[]byte(`"key": "remote_address", "value": "192.0.2.7"`), 1)
+	for i, status := range []int{200, 200, 429, 200} {
 		url := s.ports.Replace("http://127.0.0.1:8080/json")
+		if i == 3 {
+			body = innocent
+		}
 		const form = "application/x-www-form-urlencoded" // as curl -d
 		response, err := http.Post(url, form, bytes.NewReader(body))
 		if err != nil {
@@ -387,6 +430,7 @@ func TestEnvoyAsTheGuideSetsItUp(t *testing.T) {
 	s.want("GET", "/", 200, "RateLimit")
 	s.want("GET", "/", 200, "RateLimit")
 	s.want("GET", "/", 429) // by the descriptor remote_address
+	s.innocent("GET", "/", 5)
 	s.weir.end()
 	s.want("GET", "/", 503)
 
