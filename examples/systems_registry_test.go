@@ -39,7 +39,8 @@ func TestTheRegistryAnswersProbesOfDeniedClients(t *testing.T) {
 			send(t, method, url+at, "").want(t, http.StatusOK).field(t, "RateLimit-Policy", `"probes";q=600;w=60`)
 		}
 		for _, middle := range []string{
-			"GET /v2/app/blobs/sha256:1", "PATCH /v2/app/blobs/uploads/7", "PUT /v2/app/blobs/uploads/7", "PUT /v2/app/manifests/1",
+			"GET /v2/app/blobs/sha256:1", "PATCH /v2/app/blobs/uploads/7", "PUT /v2/app/blobs/uploads/7",
+			"PUT /v2/app/manifests/1",
 		} {
 			method, at, _ := strings.Cut(middle, " ")
 			send(t, method, url+at, "").want(t, http.StatusOK).field(t, "RateLimit", `"others"`)
@@ -74,10 +75,13 @@ func TestAnInstallThroughTheMirrorIsNeverDenied(t *testing.T) {
 
 func TestARegistryRefusesPathsThatServersReadInTwoWays(t *testing.T) {
 	url := start(t, "systems/registry")
-	for _, at := range []string{"/v2//app/manifests/1", "/v2/app/x/%2e%2e/manifests/1", "/v2/app/manifests%2F1", "/v2/./"} {
+	for _, at := range []string{
+		"/v2//app/manifests/1", "/v2/app/x/%2e%2e/manifests/1", "/v2/app/manifests%2F1", "/v2/./",
+	} {
 		send(t, "GET", url+at, "").want(t, http.StatusBadRequest)
 	}
-	send(t, "GET", url+"/v2/library/app/manifests/sha256:1", "").want(t, http.StatusOK).field(t, "RateLimit", `"pulls"`)
+	a := send(t, "GET", url+"/v2/library/app/manifests/sha256:1", "").want(t, http.StatusOK)
+	a.field(t, "RateLimit", `"pulls"`)
 }
 
 func TestSkopeoPushesAndPullsThroughTheRegistry(t *testing.T) {
@@ -85,8 +89,8 @@ func TestSkopeoPushesAndPullsThroughTheRegistry(t *testing.T) {
 	skopeo, registry := testrun.Program(t, "skopeo"), testrun.Program(t, "docker-registry")
 	dir, addr := t.TempDir(), freeAddr(t)
 	config := filepath.Join(dir, "registry.yml")
-	write(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %q}}\nhttp: {addr: %q}\n",
-		filepath.Join(dir, "blobs"), addr))
+	write(t, config, fmt.Sprintf("version: 0.1\nlog: {level: error}\nhttp: {addr: %q}\n"+
+		"storage: {filesystem: {rootdirectory: %q}}\n", addr, filepath.Join(dir, "blobs")))
 	background(t, addr, registry, "serve", config)
 	writeImage(t, filepath.Join(dir, "image"))
 	url := start(t, "systems/registry", "REGISTRY=http://"+addr)
@@ -116,14 +120,14 @@ func writeImage(t *testing.T, dir string) {
 		return fmt.Sprintf(`"digest":"sha256:%s","size":%d`, sum, len(text))
 	}
 	layer := string(make([]byte, 1024)) // an empty archive
-	config := blob(fmt.Sprintf(`{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["sha256:%x"]}}`,
-		sha256.Sum256([]byte(layer))))
-	manifest := blob(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":` +
-		`"application/vnd.oci.image.config.v1+json",` + config + `},"layers":[{"mediaType":` +
-		`"application/vnd.oci.image.layer.v1.tar",` + blob(layer) + `}]}`)
+	config := blob(fmt.Sprintf(`{"architecture":"amd64","os":"linux",`+
+		`"rootfs":{"type":"layers","diff_ids":["sha256:%x"]}}`, sha256.Sum256([]byte(layer))))
+	manifest := blob(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",` +
+		`"config":{"mediaType":"application/vnd.oci.image.config.v1+json",` + config + `},` +
+		`"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar",` + blob(layer) + `}]}`)
 	write(t, filepath.Join(dir, "oci-layout"), `{"imageLayoutVersion":"1.0.0"}`)
-	write(t, filepath.Join(dir, "index.json"), `{"schemaVersion":2,"manifests":[{"mediaType":`+
-		`"application/vnd.oci.image.manifest.v1+json",`+manifest+`}]}`)
+	write(t, filepath.Join(dir, "index.json"), `{"schemaVersion":2,"manifests":[`+
+		`{"mediaType":"application/vnd.oci.image.manifest.v1+json",`+manifest+`}]}`)
 }
 
 func TestPipInstallsThroughTheMirror(t *testing.T) {
@@ -142,9 +146,10 @@ func TestPipInstallsThroughTheMirror(t *testing.T) {
 	for range 200 { // more than an address has pulls
 		send(t, "HEAD", url+"/simple/outer/", "").want(t, http.StatusOK)
 	}
-	cmd := testrun.Command(t, python, "-m", "pip", "install", "--isolated", "--disable-pip-version-check", "--no-cache-dir",
-		"--index-url", url+"/simple/", "--target", filepath.Join(dir, "installed"), "outer")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Successfully installed inner-1.0 outer-1.0") {
+	cmd := testrun.Command(t, python, "-m", "pip", "install", "--isolated", "--disable-pip-version-check",
+		"--no-cache-dir", "--index-url", url+"/simple/", "--target", filepath.Join(dir, "installed"), "outer")
+	const success = "Successfully installed inner-1.0 outer-1.0"
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), success) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -173,8 +178,9 @@ func TestGitWithLFSWorksThroughTheRegistry(t *testing.T) {
 		t.Helper()
 		cmd := testrun.Command(t, git, args...)
 		cmd.Dir = at
-		cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "PATH="+
-			filepath.Dir(lfs)+string(os.PathListSeparator)+os.Getenv("PATH"), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@localhost",
+		cmd.Env = append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
+			"PATH="+filepath.Dir(lfs)+string(os.PathListSeparator)+os.Getenv("PATH"),
+			"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@localhost",
 			"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@localhost")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -207,7 +213,8 @@ func TestGitWithLFSWorksThroughTheRegistry(t *testing.T) {
 	run(dir, "clone", "-q", url+"/git/app.git", "copy")
 	text, err := os.ReadFile(filepath.Join(dir, "copy", "large.bin"))
 	if err != nil || len(text) != 6000 || len(objects.objects) != 1 {
-		t.Errorf("the clone has %d bytes of the large file, the server %d objects (%v)", len(text), len(objects.objects), err)
+		t.Errorf("the clone has %d bytes of the large file, the server %d objects (%v)",
+			len(text), len(objects.objects), err)
 	}
 	send(t, "POST", url+"/git/app.git/info/lfs/objects/batch", `{"operation":"download","objects":[]}`).
 		field(t, "RateLimit", `"lfs";r=5`)

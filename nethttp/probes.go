@@ -17,10 +17,8 @@ import (
 // a rule of their own, with a limit that is ten times as high:
 //
 //	isProbe := nethttp.MustProbes("/healthz", "/v2/", "HEAD /files/{path...}")
-//	rules := []nethttp.Rule{
-//		{Name: "probes", Limit: limits.SlidingWindow(limits.PerMinute(600)), Key: core.When(isProbe, client)},
-//		{Name: "requests", Limit: limits.SlidingWindow(limits.PerMinute(60)), Key: core.Unless(isProbe, client)},
-//	}
+//	requests.Key = core.Unless(isProbe, client) // 60 a minute
+//	probes.Key = core.When(isProbe, client)     // 600 a minute
 //
 // A path stands for GET, HEAD and OPTIONS, or for the method in front of it; GET includes HEAD.
 // {name} is one segment of a path, as in [http.ServeMux]. {name...} is the rest, and stands for

@@ -123,7 +123,8 @@ func release(name string) string {
 		flag = "version"
 	}
 	said, _ := exec.Command(name, flag).CombinedOutput()
-	for _, word := range strings.FieldsFunc(string(said), func(r rune) bool { return strings.ContainsRune(" -\n/+", r) }) {
+	between := func(r rune) bool { return strings.ContainsRune(" -\n/+", r) }
+	for _, word := range strings.FieldsFunc(string(said), between) {
 		if word = strings.TrimPrefix(word, "v"); len(word) > 2 && word[0] >= '0' && word[0] <= '9' &&
 			strings.Contains(word, ".") {
 			return word
@@ -236,7 +237,8 @@ func (s *server) balancer(dir, file, config string, command ...string) (string, 
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
-	fill := strings.NewReplacer("@front@", fmt.Sprint(port), "@back@", s.port(), "@dir@", dir).Replace
+	fill := strings.NewReplacer("@front@", fmt.Sprint(port), "@back@", s.port(), "@dir@", dir,
+		"@extensions@", "envoy.extensions").Replace
 	if err := os.WriteFile(filepath.Join(dir, file), []byte(fill(config)), 0o644); err != nil {
 		return "", err
 	}
@@ -287,7 +289,7 @@ static_resources:
         - filters:
             - name: envoy.filters.network.http_connection_manager
               typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                "@type": type.googleapis.com/@extensions@.filters.network.http_connection_manager.v3.HttpConnectionManager
                 stat_prefix: web
                 route_config:
                   virtual_hosts:
@@ -295,15 +297,21 @@ static_resources:
                 http_filters:
                   - name: envoy.filters.http.router
                     typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+                      "@type": type.googleapis.com/@extensions@.filters.http.router.v3.Router
   clusters:
     - name: app
       common_lb_config: {healthy_panic_threshold: {value: 0}}
       health_checks:
-        - {timeout: 1s, interval: 2s, no_traffic_interval: 2s, unhealthy_threshold: 3, healthy_threshold: 1, http_health_check: {path: /healthz}}
+        - timeout: 1s
+          interval: 2s
+          no_traffic_interval: 2s
+          unhealthy_threshold: 3
+          healthy_threshold: 1
+          http_health_check: {path: /healthz}
       load_assignment:
         cluster_name: app
-        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: @back@}}}}]}]
+        endpoints:
+          - lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: @back@}}}}]
 `, "envoy", "-c", "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error")
 }
 
@@ -424,8 +432,8 @@ func (s *server) before(dir string, command func(addr string) []string) (stop fu
 func skopeo(s *server, dir string) (string, error) {
 	config := filepath.Join(dir, "registry.yml")
 	stop, err := s.before(dir, func(addr string) []string {
-		text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/blobs}}\nhttp: {addr: %q}\n",
-			dir, addr)
+		text := fmt.Sprintf("version: 0.1\nlog: {level: error}\nhttp: {addr: %q}\n"+
+			"storage: {filesystem: {rootdirectory: %q}}\n", addr, filepath.Join(dir, "blobs"))
 		os.WriteFile(config, []byte(text), 0o644)
 		return []string{"docker-registry", "serve", config}
 	})
@@ -471,14 +479,18 @@ func gem(s *server, dir string) (string, error) {
 mkdir -p index/gems lib
 echo > lib/hello.rb
 cat > hello.gemspec <<'S'
-Gem::Specification.new { |s| s.name = 'hello'; s.version = '1.0'; s.summary = 's'; s.authors = ['a']; s.files = ['lib/hello.rb'] }
+Gem::Specification.new do |s|
+  s.name, s.version, s.summary = 'hello', '1.0', 's'
+  s.authors, s.files = ['a'], ['lib/hello.rb']
+end
 S
 gem build -q hello.gemspec -o index/gems/hello-1.0.gem 2>/dev/null
 gem generate_index -q -d index >/dev/null
 mkdir index/info
 sum=$(sha256sum index/gems/hello-1.0.gem | cut -d' ' -f1)
 printf -- '---\n1.0 |checksum:%s\n' "$sum" > index/info/hello
-printf 'created_at: 2026-11-29T00:00:00Z\n---\nhello 1.0 %s\n' "$(md5sum index/info/hello | cut -d' ' -f1)" > index/versions
+sum=$(md5sum index/info/hello | cut -d' ' -f1)
+printf 'created_at: 2026-11-29T00:00:00Z\n---\nhello 1.0 %s\n' "$sum" > index/versions
 `)
 	build.Dir, build.Env = dir, append(os.Environ(), "HOME="+dir)
 	if out, err := build.CombinedOutput(); err != nil {
@@ -495,7 +507,8 @@ func rclone(s *server, dir string) (string, error) {
 		os.WriteFile(filepath.Join(dir, "files", "folder", name), []byte(name), 0o644)
 	}
 	s.behind = http.FileServer(http.Dir(filepath.Join(dir, "files")))
-	return s.after("HEAD /folder", dir, "rclone", "--config", "", "copy", ":http:folder", filepath.Join(dir, "copy"), "--http-url", s.URL)
+	return s.after("HEAD /folder", dir, "rclone", "--config", "", "copy", "--http-url", s.URL,
+		":http:folder", filepath.Join(dir, "copy"))
 }
 
 // python has GDAL, in the package rasterio.
@@ -532,7 +545,8 @@ func restic(s *server, dir string) (string, error) {
 	defer stop()
 	direct := httptest.NewServer(s.behind)
 	defer direct.Close()
-	if code, said, err := s.tell(context.Background(), dir, "restic", "-r", "rest:"+direct.URL+"/", "init"); code != 0 {
+	code, said, err := s.tell(context.Background(), dir, "restic", "-r", "rest:"+direct.URL+"/", "init")
+	if code != 0 {
 		return "", fmt.Errorf("restic init: %w %s", err, said)
 	}
 	return s.after("HEAD /config", dir, "restic", "-r", "rest:"+s.URL+"/", "snapshots")

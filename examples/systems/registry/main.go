@@ -1,6 +1,6 @@
-// Registry stands before a registry of images, a mirror of packages, and git with LFS. Clients that
-// wait as they are told are denied, all others are queued, and probes have a limit of their own.
-// docs/systems.md explains why.
+// Registry stands before a registry of images, a mirror of packages, and git with LFS. What begins
+// work may be denied, what is in the middle of it is not, pages of the index are queued, and probes
+// have a limit of their own. docs/systems.md explains why.
 //
 // To try it (only the lines that matter of each answer):
 //
@@ -56,7 +56,7 @@ var isProbe = nethttp.MustProbes(
 	"HEAD /v2/{path...}",        // whether a push may leave out a blob
 	"HEAD /simple/{path...}",    // whether a mirror has a package
 	"HEAD /packages/{path...}",  // how long a file is
-	"GET /git/{repo}/info/refs", // git fails, with a second try at best
+	"GET /git/{repo}/info/refs", // what a repository has
 )
 
 // rules returns the rules. Each request meets one of them.
@@ -65,14 +65,14 @@ func rules() []nethttp.Rule {
 	rules := []nethttp.Rule{
 		{Name: "probes", Limit: minutely(600), Key: core.When(isProbe, client)},
 
-		// These clients wait for Retry-After. What follows a manifest or the beginning of an upload is
-		// not denied with it, so nothing is lost in the middle.
+		// These begin a pull, an upload and a transfer. What follows is not denied with them, so nothing
+		// is lost in the middle.
 		{Name: "pulls", Limit: minutely(60), Key: core.When(isPull, client)},
 		{Name: "pushes", Limit: minutely(60), Key: core.When(isPush, client)},
 		{Name: "lfs", Limit: minutely(60), Key: core.When(isBatch, client)},
 
-		// These fail at the first denial, or take the package from elsewhere. An install asks for 150
-		// pages and files at once; no request waits for more than half a minute, as clients do.
+		// A denied page of an index is taken for a package that does not exist, so these wait. An install
+		// of 75 packages asks for 150 pages and files at once. The last one waits for 22 s.
 		{
 			Name: "packages", Key: core.When(isPackage, client),
 			Limit: limits.LeakyQueue(limits.PerSecond(20), 600), NoDelay: 150,
@@ -115,9 +115,10 @@ func isPack(r *http.Request) bool {
 // plain refuses paths that a server behind may read in another way than the rules do.
 func plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		clean := path.Clean(r.URL.Path)
-		if r.URL.RawPath != "" || clean != r.URL.Path && strings.TrimSuffix(clean, "/")+"/" != r.URL.Path {
-			http.Error(w, "the path has escapes, dots or slashes that it does not need", http.StatusBadRequest)
+		at, clean := r.URL.Path, path.Clean(r.URL.Path)
+		if r.URL.RawPath != "" || at != clean && at != strings.TrimSuffix(clean, "/")+"/" {
+			http.Error(w, "write the path without escapes, dots and double slashes",
+				http.StatusBadRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
