@@ -202,8 +202,8 @@ func serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       2 * time.Minute, // in which your largest layer must arrive
-		WriteTimeout:      2 * time.Minute, // the wait in a queue is a part of it
+		ReadTimeout:       90 * time.Second, // in which your largest layer must arrive
+		WriteTimeout:      90 * time.Second, // the wait in a queue is a part of it
 		IdleTimeout:       2 * time.Minute,
 	}
 	failed := make(chan error, 1)
