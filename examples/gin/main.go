@@ -46,8 +46,8 @@ var (
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
 
-	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial. They
-	// have a limit of their own, since a flood of them is a flood, too.
+	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial.
+	// They have a limit of their own, since a flood of them is a flood, too.
 	isProbe = ginmw.LiftCondition(nethttp.MustProbes("/healthz"))
 
 	// caller counts by an API key that we have issued, otherwise by client.

@@ -65,14 +65,14 @@ func rules() []nethttp.Rule {
 	rules := []nethttp.Rule{
 		{Name: "probes", Limit: minutely(600), Key: core.When(isProbe, client)},
 
-		// These begin a pull, an upload and a transfer. What follows is not denied with them, so nothing
-		// is lost in the middle.
+		// These begin a pull, an upload and a transfer. What follows is not denied with them, so
+		// nothing is lost in the middle.
 		{Name: "pulls", Limit: minutely(60), Key: core.When(isPull, client)},
 		{Name: "pushes", Limit: minutely(60), Key: core.When(isPush, client)},
 		{Name: "lfs", Limit: minutely(60), Key: core.When(isBatch, client)},
 
-		// A denied page of an index is taken for a package that does not exist, so these wait. An install
-		// of 75 packages asks for 150 pages and files at once. The last one waits for 22 s.
+		// A denied page of an index is taken for a package that does not exist, so these wait. An
+		// install of 75 packages asks for 150 pages and files at once. The last one waits 22 s.
 		{
 			Name: "packages", Key: core.When(isPackage, client),
 			Limit: limits.LeakyQueue(limits.PerSecond(20), 600), NoDelay: 150,
