@@ -29,8 +29,9 @@ func TestParity(t *testing.T) {
 			"nil":     func() { (*chimw.Limiter)(nil).Handler(http.NotFoundHandler()) },
 			"zero":    func() { new(chimw.Limiter).Handler(http.NotFoundHandler()) },
 		},
-		Request: func(r *http.Request) *http.Request { return r },
-		Lift:    func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
+		Request:       func(r *http.Request) *http.Request { return r },
+		Lift:          func(f func(*http.Request) (string, error)) func(*http.Request) (string, error) { return f },
+		LiftCondition: func(f func(*http.Request) bool) func(*http.Request) bool { return f },
 		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
 			return f
 		},

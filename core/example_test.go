@@ -189,6 +189,23 @@ func ExampleWhen() {
 	// 2000 denied by 1 rules
 }
 
+// Large jobs have a limit of their own, and all others one that large jobs do not use up.
+func ExampleUnless() {
+	large := func(j job) bool { return j.bytes > 1000 }
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
+		{Name: "large-jobs", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: core.When(large, byCustomer)},
+		{Name: "jobs", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: core.Unless(large, byCustomer)},
+	}})
+	for _, bytes := range []int64{2000, 2000, 10} {
+		outcome := limiter.Decide(context.Background(), job{"ann", bytes})
+		fmt.Println(bytes, outcome.Verdict(), "by", outcome.At(0).Rule())
+	}
+	// Output:
+	// 2000 allowed by large-jobs
+	// 2000 denied by large-jobs
+	// 10 allowed by jobs
+}
+
 // A function around a key function logs its errors. That a rule does not apply is
 // none.
 func ExampleErrDoesNotApply() {

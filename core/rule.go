@@ -167,7 +167,7 @@ func (u Unit) String() string {
 
 // When makes a rule apply only to requests for which applies returns true. It returns a key
 // function that calls key for those, and returns [ErrDoesNotApply] for all others. If either
-// argument is nil the result is nil, which [New] reports.
+// argument is nil the result is nil, which [New] reports. nethttp.Probes is a condition.
 func When[R any](applies func(R) bool, key func(R) (string, error)) func(R) (string, error) {
 	if applies == nil || key == nil {
 		return nil
@@ -178,6 +178,15 @@ func When[R any](applies func(R) bool, key func(R) (string, error)) func(R) (str
 		}
 		return key(r)
 	}
+}
+
+// Unless makes a rule apply only to requests for which excepts returns false: it is the opposite of
+// [When]. A rule with When and one with Unless, of one condition, share all requests among them.
+func Unless[R any](excepts func(R) bool, key func(R) (string, error)) func(R) (string, error) {
+	if excepts == nil {
+		return nil
+	}
+	return When(func(r R) bool { return !excepts(r) }, key)
 }
 
 const maxNameLength = 64

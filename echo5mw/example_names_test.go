@@ -14,6 +14,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -131,6 +132,29 @@ func ExampleLift() {
 	// GET /; X-API-Key: k1 429 denied
 	// GET /; X-API-Key: made-up 200 hi
 	// GET / 429 denied
+}
+
+// Health checks have a limit of their own, ten times as high as that of other requests.
+func ExampleLiftCondition() {
+	isProbe := echo5mw.LiftCondition(nethttp.MustProbes("/healthz"))
+	client := echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+	limiter := echo5mw.MustNew(echo5mw.Config{
+		Rules: []echo5mw.Rule{
+			{Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: core.Unless(isProbe, client)},
+			{Name: "probes", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: core.When(isProbe, client)},
+		},
+		Denied: func(c *echo.Context, o core.Outcome) error { return c.String(o.Status(), o.Verdict().String()) },
+	})
+	e := echo.New()
+	e.Use(limiter.Middleware())
+	e.GET("/", hi)
+	e.GET("/healthz", hi)
+	visit(e, "GET /", "GET /", "GET /healthz", "GET /healthz")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 denied
+	// GET /healthz 200 hi
+	// GET /healthz 200 hi
 }
 
 func ExampleRoutePattern() {

@@ -23,6 +23,16 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*echo.Context) (T, error
 	return func(c *echo.Context) (T, error) { return f(c.Request()) }
 }
 
+// LiftCondition adapts a condition of *http.Request, such as that of nethttp.Probes, to
+// *echo.Context. It is for [core.When] and [core.Unless], and for conditions of a shedder. If f
+// is nil, the result is nil.
+func LiftCondition(f func(*http.Request) bool) func(*echo.Context) bool {
+	if f == nil {
+		return nil
+	}
+	return func(c *echo.Context) bool { return f(c.Request()) }
+}
+
 // RoutePattern is the key function of the pattern that echo routed the request by, such as
 // "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share
 // one key, and [keyfuncs.Join] keeps its other parts. From echo 5.3 on, a group that has

@@ -24,13 +24,14 @@ func TestParity(t *testing.T) {
 			"nil":     func() { (*echo5mw.Limiter)(nil).Middleware() },
 			"zero":    func() { new(echo5mw.Limiter).Middleware() },
 		},
-		Request:      func(c *echo.Context) *http.Request { return c.Request() },
-		Lift:         echo5mw.Lift[string],
-		LiftLimit:    echo5mw.Lift[limits.Limit],
-		RoutePattern: echo5mw.RoutePattern,
-		PathParam:    echo5mw.PathParam,
-		ErrorsTravel: true,
-		ContextValue: echo5mw.ContextValue,
+		Request:       func(c *echo.Context) *http.Request { return c.Request() },
+		Lift:          echo5mw.Lift[string],
+		LiftCondition: echo5mw.LiftCondition,
+		LiftLimit:     echo5mw.Lift[limits.Limit],
+		RoutePattern:  echo5mw.RoutePattern,
+		PathParam:     echo5mw.PathParam,
+		ErrorsTravel:  true,
+		ContextValue:  echo5mw.ContextValue,
 	})
 }
 

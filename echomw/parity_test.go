@@ -24,13 +24,14 @@ func TestParity(t *testing.T) {
 			"nil":     func() { (*echomw.Limiter)(nil).Middleware() },
 			"zero":    func() { new(echomw.Limiter).Middleware() },
 		},
-		Request:      func(c echo.Context) *http.Request { return c.Request() },
-		Lift:         echomw.Lift[string],
-		LiftLimit:    echomw.Lift[limits.Limit],
-		RoutePattern: echomw.RoutePattern,
-		PathParam:    echomw.PathParam,
-		ErrorsTravel: true,
-		ContextValue: echomw.ContextValue,
+		Request:       func(c echo.Context) *http.Request { return c.Request() },
+		Lift:          echomw.Lift[string],
+		LiftCondition: echomw.LiftCondition,
+		LiftLimit:     echomw.Lift[limits.Limit],
+		RoutePattern:  echomw.RoutePattern,
+		PathParam:     echomw.PathParam,
+		ErrorsTravel:  true,
+		ContextValue:  echomw.ContextValue,
 	})
 }
 

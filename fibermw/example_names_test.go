@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/nethttp"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -218,6 +219,29 @@ func ExampleHeader() {
 	// GET /; X-Tenant: a 200 hi
 	// GET /; X-Tenant: a 429 denied
 	// GET /; X-Tenant: b 200 hi
+}
+
+// Health checks have a limit of their own, ten times as high as that of other requests.
+func ExampleLiftCondition() {
+	isProbe := fibermw.LiftCondition(nethttp.MustProbes("/healthz"))
+	client := keyfuncs.Address(fibermw.Peer)
+	limiter := fibermw.MustNew(fibermw.Config{
+		Rules: []fibermw.Rule{
+			{Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: core.Unless(isProbe, client)},
+			{Name: "probes", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: core.When(isProbe, client)},
+		},
+		Denied: func(c fiber.Ctx, o core.Outcome) error { return c.SendString(o.Verdict().String()) },
+	})
+	app := fiber.New()
+	app.Use(limiter.Middleware())
+	app.Get("/", hi)
+	app.Get("/healthz", hi)
+	visit(app, "GET /", "GET /", "GET /healthz", "GET /healthz")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 denied
+	// GET /healthz 200 hi
+	// GET /healthz 200 hi
 }
 
 // A route knows its pattern; middleware of Use does not know the route that follows.

@@ -36,6 +36,16 @@ func Lift[T any](f func(*http.Request) (T, error)) func(fiber.Ctx) (T, error) {
 	return func(c fiber.Ctx) (T, error) { return f(Request(c)) }
 }
 
+// LiftCondition adapts a condition of *http.Request, such as that of nethttp.Probes, to fiber.Ctx.
+// It is for [core.When] and [core.Unless], and for conditions of a shedder. f gets the copy of the
+// request that [Lift] describes. If f is nil, the result is nil.
+func LiftCondition(f func(*http.Request) bool) func(fiber.Ctx) bool {
+	if f == nil {
+		return nil
+	}
+	return func(c fiber.Ctx) bool { return f(Request(c)) }
+}
+
 // Request returns the copy of a request that lifted functions get: see [Lift]. It is for the field
 // Request of policy.Names.
 func Request(c fiber.Ctx) *http.Request {

@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // visit sends requests and prints the answers. A request is "GET /path", with fields
@@ -129,6 +130,29 @@ func ExampleLift() {
 	// GET /; X-API-Key: k1 429 denied
 	// GET /; X-API-Key: made-up 200 hi
 	// GET / 429 denied
+}
+
+// Health checks have a limit of their own, ten times as high as that of other requests.
+func ExampleLiftCondition() {
+	isProbe := ginmw.LiftCondition(nethttp.MustProbes("/healthz"))
+	client := ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
+	limiter := ginmw.MustNew(ginmw.Config{
+		Rules: []ginmw.Rule{
+			{Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: core.Unless(isProbe, client)},
+			{Name: "probes", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: core.When(isProbe, client)},
+		},
+		Denied: func(c *gin.Context, o core.Outcome) { c.String(o.Status(), o.Verdict().String()) },
+	})
+	r := gin.New()
+	r.Use(limiter.Handler())
+	r.GET("/", hi)
+	r.GET("/healthz", hi)
+	visit(r, "GET /", "GET /", "GET /healthz", "GET /healthz")
+	// Output:
+	// GET / 200 hi
+	// GET / 429 denied
+	// GET /healthz 200 hi
+	// GET /healthz 200 hi
 }
 
 func ExampleRoutePattern() {

@@ -21,6 +21,16 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*gin.Context) (T, error)
 	return func(c *gin.Context) (T, error) { return f(c.Request) }
 }
 
+// LiftCondition adapts a condition of *http.Request, such as that of nethttp.Probes, to
+// *gin.Context. It is for [core.When] and [core.Unless], and for conditions of a shedder. If f
+// is nil, the result is nil.
+func LiftCondition(f func(*http.Request) bool) func(*gin.Context) bool {
+	if f == nil {
+		return nil
+	}
+	return func(c *gin.Context) bool { return f(c.Request) }
+}
+
 // RoutePattern is the key function of the pattern that gin routed the request by, such as
 // "/users/:id", without the method. The key is "" if no pattern matched: all 404s and 405s share
 // one key, and [keyfuncs.Join] keeps its other parts. RoutePattern never fails.

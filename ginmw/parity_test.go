@@ -28,13 +28,14 @@ func TestParity(t *testing.T) {
 			"nil":     func() { (*ginmw.Limiter)(nil).Handler() },
 			"zero":    func() { new(ginmw.Limiter).Handler() },
 		},
-		Request:      func(c *gin.Context) *http.Request { return c.Request },
-		Lift:         ginmw.Lift[string],
-		LiftLimit:    ginmw.Lift[limits.Limit],
-		RoutePattern: ginmw.RoutePattern,
-		PathParam:    ginmw.PathParam,
-		ErrorsTravel: true,
-		ContextValue: ginmw.ContextValue,
+		Request:       func(c *gin.Context) *http.Request { return c.Request },
+		Lift:          ginmw.Lift[string],
+		LiftCondition: ginmw.LiftCondition,
+		LiftLimit:     ginmw.Lift[limits.Limit],
+		RoutePattern:  ginmw.RoutePattern,
+		PathParam:     ginmw.PathParam,
+		ErrorsTravel:  true,
+		ContextValue:  ginmw.ContextValue,
 	})
 }
 

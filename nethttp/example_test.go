@@ -124,6 +124,45 @@ func ExampleRule() {
 	// bob 200
 }
 
+// A client that has used up its limit still hears that the registry works. A denial of /v2/ sends
+// some clients to a protocol that is gone. Probes have a limit of their own, ten times as high.
+func ExampleMustProbes() {
+	isProbe := nethttp.MustProbes("/v2/", "/healthz", "GET /info/{name}", "HEAD /files/{path...}")
+	client := keyfuncs.Address(keyfuncs.Peer)
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{
+			{Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: core.Unless(isProbe, client)},
+			{Name: "probes", Limit: limits.TokenBucket(limits.PerDay(10), 10), Key: core.When(isProbe, client)},
+		},
+		Denied: func(w http.ResponseWriter, _ *http.Request, o core.Outcome) {
+			w.WriteHeader(o.Status())
+			fmt.Fprint(w, o.Verdict())
+		},
+	})
+	registry := limiter.Handler(hi)
+	ask(registry, "GET", "/v2/app/manifests/1")
+	ask(registry, "GET", "/v2/app/manifests/1")
+	for range 9 { // as a flood does
+		registry.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/v2/", nil))
+	}
+	ask(registry, "GET", "/v2/")
+	ask(registry, "GET", "/v2/")
+	// Output:
+	// GET /v2/app/manifests/1 200 hi
+	// GET /v2/app/manifests/1 429 denied
+	// GET /v2/ 200 hi
+	// GET /v2/ 429 denied
+}
+
+// A GET of everything below a path is no probe: it would lift the limit of downloads.
+func ExampleProbes() {
+	_, err := nethttp.Probes("healthz", "/files/{path...}")
+	fmt.Println(err)
+	// Output:
+	// nethttp: Probes: must be a path such as /healthz, without dots, blanks and query (got "healthz")
+	// nethttp: Probes: only HEAD probes a whole tree: write HEAD in front (got "/files/{path...}")
+}
+
 func ExampleConfig_denied() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{

@@ -29,8 +29,9 @@ func TestParity(t *testing.T) {
 			"nil":     func() { (*nethttp.Limiter)(nil).Handler(http.NotFoundHandler()) },
 			"zero":    func() { new(nethttp.Limiter).Handler(http.NotFoundHandler()) },
 		},
-		Request: func(r *http.Request) *http.Request { return r },
-		Lift:    same,
+		Request:       func(r *http.Request) *http.Request { return r },
+		Lift:          same,
+		LiftCondition: func(f func(*http.Request) bool) func(*http.Request) bool { return f },
 		LiftLimit: func(f func(*http.Request) (limits.Limit, error)) func(*http.Request) (limits.Limit, error) {
 			return f
 		},

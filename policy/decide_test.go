@@ -145,6 +145,37 @@ rules:
 	s.has(send("GET", "/api/x", "203.0.113.8"), 1, "sliding-window 100/1m")
 }
 
+// A spelling of a probe that a router may read otherwise counts under both rules.
+func TestProbesOfAFileCountUnderARuleOfTheirOwn(t *testing.T) {
+	s := tell(t, `
+version: 1
+client: {peer: true}
+rules:
+  - name: requests
+    except: ["GET /v2/{$}", "OPTIONS /{$}", HEAD /files/]
+    key: address
+    limit: 60/minute
+  - name: probes
+    match: ["GET /v2/{$}", "OPTIONS /{$}", HEAD /files/]
+    key: address
+    limit: 600/minute
+`)
+	for _, probe := range []string{"GET /v2/", "HEAD /v2/", "OPTIONS /", "HEAD /files/a/b"} {
+		method, path, _ := strings.Cut(probe, " ")
+		s.has(send(method, path, "192.0.2.1"), 1, "sliding-window 600/1m")
+	}
+	for _, request := range []string{"POST /v2/", "GET /v2/app/manifests/1", "GET /files/a/b", "OPTIONS /v2/"} {
+		method, path, _ := strings.Cut(request, " ")
+		s.has(send(method, path, "192.0.2.1"), 1, "sliding-window 60/1m")
+	}
+	for _, path := range []string{"//v2/", "/v2%2F", "/x/../v2/"} {
+		r := send("GET", path, "192.0.2.1")
+		if o := s.limiter.Decide(r.Context(), r); o.Len() != 2 {
+			t.Errorf("%s: %d rules, want 2", path, o.Len())
+		}
+	}
+}
+
 // An address that is not known is on no list.
 // The routes of ServeMux begin with their methods.
 func TestAnExceptionMayBeARouteWithAMethod(t *testing.T) {

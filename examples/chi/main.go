@@ -39,12 +39,17 @@ import (
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 )
 
 var (
 	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = keyfuncs.Address(keyfuncs.Peer)
+
+	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial.
+	// They have a limit of their own, since a flood of them is a flood, too.
+	isProbe = nethttp.MustProbes("/healthz")
 
 	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
@@ -54,11 +59,18 @@ var (
 )
 
 var (
-	perClient = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
-		Name:  "per-client",
-		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(isLimited, client),
-	}}})
+	perClient = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{
+		{
+			Name:  "per-client",
+			Limit: limits.SlidingWindow(limits.PerMinute(60)),
+			Key:   core.Unless(isProbe, client),
+		},
+		{
+			Name:  "probes",
+			Limit: limits.SlidingWindow(limits.PerMinute(600)),
+			Key:   core.When(isProbe, client),
+		},
+	}})
 
 	perLogin = chimw.MustNew(chimw.Config{Rules: []chimw.Rule{{
 		Name:      "login",
@@ -80,9 +92,6 @@ var (
 		Key:   keyfuncs.Join(chimw.RoutePattern, client),
 	}}})
 )
-
-// isLimited returns false for health checks, which must always be answered.
-func isLimited(r *http.Request) bool { return r.URL.Path != "/healthz" }
 
 func main() {
 	r := chi.NewRouter()

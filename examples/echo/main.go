@@ -40,12 +40,17 @@ import (
 	"github.com/weir-go/weir/echomw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 )
 
 var (
 	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = echomw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial.
+	// They have a limit of their own, since a flood of them is a flood, too.
+	isProbe = echomw.LiftCondition(nethttp.MustProbes("/healthz"))
 
 	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
@@ -55,11 +60,18 @@ var (
 )
 
 var (
-	perClient = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
-		Name:  "per-client",
-		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(isLimited, client),
-	}}})
+	perClient = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{
+		{
+			Name:  "per-client",
+			Limit: limits.SlidingWindow(limits.PerMinute(60)),
+			Key:   core.Unless(isProbe, client),
+		},
+		{
+			Name:  "probes",
+			Limit: limits.SlidingWindow(limits.PerMinute(600)),
+			Key:   core.When(isProbe, client),
+		},
+	}})
 
 	perLogin = echomw.MustNew(echomw.Config{Rules: []echomw.Rule{{
 		Name:      "login",
@@ -81,9 +93,6 @@ var (
 		Key:   keyfuncs.Join(echomw.RoutePattern, client),
 	}}})
 )
-
-// isLimited returns false for health checks, which must always be answered.
-func isLimited(c echo.Context) bool { return c.Request().URL.Path != "/healthz" }
 
 func main() {
 	e := echo.New()

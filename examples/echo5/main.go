@@ -38,12 +38,17 @@ import (
 	"github.com/weir-go/weir/echo5mw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 )
 
 var (
 	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial.
+	// They have a limit of their own, since a flood of them is a flood, too.
+	isProbe = echo5mw.LiftCondition(nethttp.MustProbes("/healthz"))
 
 	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
@@ -53,11 +58,18 @@ var (
 )
 
 var (
-	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
-		Name:  "per-client",
-		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(isLimited, client),
-	}}})
+	perClient = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{
+		{
+			Name:  "per-client",
+			Limit: limits.SlidingWindow(limits.PerMinute(60)),
+			Key:   core.Unless(isProbe, client),
+		},
+		{
+			Name:  "probes",
+			Limit: limits.SlidingWindow(limits.PerMinute(600)),
+			Key:   core.When(isProbe, client),
+		},
+	}})
 
 	perLogin = echo5mw.MustNew(echo5mw.Config{Rules: []echo5mw.Rule{{
 		Name:      "login",
@@ -79,9 +91,6 @@ var (
 		Key:   keyfuncs.Join(echo5mw.RoutePattern, client),
 	}}})
 )
-
-// isLimited returns false for health checks, which must always be answered.
-func isLimited(c *echo.Context) bool { return c.Request().URL.Path != "/healthz" }
 
 func main() {
 	e := echo.New()

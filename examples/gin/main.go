@@ -38,12 +38,17 @@ import (
 	"github.com/weir-go/weir/ginmw"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
 )
 
 var (
 	// client counts by the address of the connection. Behind a proxy, use
 	// keyfuncs.MustTrustedProxies or a similar function.
 	client = ginmw.Lift(keyfuncs.Address(keyfuncs.Peer))
+
+	// isProbe is true of health checks: a balancer takes a server out whose answer is a denial.
+	// They have a limit of their own, since a flood of them is a flood, too.
+	isProbe = ginmw.LiftCondition(nethttp.MustProbes("/healthz"))
 
 	// caller counts by an API key that we have issued, otherwise by client.
 	caller = keyfuncs.First(
@@ -53,11 +58,18 @@ var (
 )
 
 var (
-	perClient = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
-		Name:  "per-client",
-		Limit: limits.SlidingWindow(limits.PerMinute(60)),
-		Key:   core.When(isLimited, client),
-	}}})
+	perClient = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{
+		{
+			Name:  "per-client",
+			Limit: limits.SlidingWindow(limits.PerMinute(60)),
+			Key:   core.Unless(isProbe, client),
+		},
+		{
+			Name:  "probes",
+			Limit: limits.SlidingWindow(limits.PerMinute(600)),
+			Key:   core.When(isProbe, client),
+		},
+	}})
 
 	perLogin = ginmw.MustNew(ginmw.Config{Rules: []ginmw.Rule{{
 		Name:      "login",
@@ -79,9 +91,6 @@ var (
 		Key:   keyfuncs.Join(ginmw.RoutePattern, client),
 	}}})
 )
-
-// isLimited returns false for health checks, which must always be answered.
-func isLimited(c *gin.Context) bool { return c.Request.URL.Path != "/healthz" }
 
 func main() {
 	gin.SetMode(gin.ReleaseMode)

@@ -30,6 +30,8 @@ type Adapter[R any] struct {
 	Lift      func(func(*http.Request) (string, error)) func(R) (string, error)
 	LiftLimit func(func(*http.Request) (limits.Limit, error)) func(R) (limits.Limit, error)
 
+	LiftCondition func(func(*http.Request) bool) func(R) bool
+
 	// ErrorsTravel says that the framework answers errors of handlers outside the limiter, and that
 	// its writer does not report a hijack.
 	ErrorsTravel bool

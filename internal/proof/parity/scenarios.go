@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/nethttp"
 )
 
 // Key functions of *http.Request, which adapters lift.
@@ -23,6 +24,9 @@ var (
 	tenant = keyfuncs.Header("X-Tenant")
 	apiKey = keyfuncs.Known(keyfuncs.APIKey("X-API-Key"), keyfuncs.DigestSet("k1", "k2"))
 )
+
+// isProbe is a condition of *http.Request, which adapters lift.
+var isProbe = nethttp.MustProbes("/hello")
 
 // savedPeer returns the peer that outer middleware saved.
 func savedPeer(r *http.Request) string { return r.Header.Get("X-Saved") }
@@ -136,6 +140,13 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 			{Name: "posts", Limit: limits.SlidingLog(limits.PerHour(1)),
 				Key: core.When(func(r R) bool { return a.Request(r).Method == "POST" }, a.Lift(client))},
 		}}}},
+		"probes count apart, and no flood of them passes": {
+			Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
+				{Name: "requests", Limit: limits.FixedWindow(limits.PerMinute(1)),
+					Key: core.Unless(a.LiftCondition(isProbe), a.Lift(client))},
+				{Name: "probes", Limit: limits.FixedWindow(limits.PerMinute(3)),
+					Key: core.When(a.LiftCondition(isProbe), a.Lift(client))},
+			}}}},
 		"routes count apart, pages that do not exist together": {
 			Site: one("route", limits.FixedWindow(limits.PerMinute(2)), a.RoutePattern)},
 		"each client on each route": {

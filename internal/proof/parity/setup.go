@@ -42,6 +42,9 @@ func testNilKeys[R any](t *testing.T, a Adapter[R]) {
 			t.Errorf("%s must be nil, for New to report", name)
 		}
 	}
+	if a.LiftCondition(nil) != nil {
+		t.Error("LiftCondition must be nil, for New to report the key")
+	}
 }
 
 // testDecide decides each request by a limiter that does not answer, too.

@@ -28,7 +28,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	authorization "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9"
 	"google.golang.org/grpc"
@@ -214,6 +216,74 @@ func TestOneProcessAnswersAllProxies(t *testing.T) {
 	}
 	if err := r.end(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A registry: of one address, three probes pass and the fourth is denied, whatever it has asked before.
+func TestProbesHaveALimitOfTheirOwnForAllProxies(t *testing.T) {
+	const probing = `version: 1
+client: {peer: true}
+rules:
+  - {name: requests, except: ["GET /v2/{$}", GET /healthz], key: address, limit: 1/day}
+  - {name: probes, match: ["GET /v2/{$}", GET /healthz], key: address, limit: 3/day}
+`
+	const described = `domain: shop
+descriptors:
+  - key: remote_address
+    rate_limit: {unit: year, requests_per_unit: 1}
+    descriptors:
+      - {key: probe, value: /v2/, rate_limit: {unit: year, requests_per_unit: 3}}
+`
+	r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", probing), fileOf(t, "limits.yaml", described)}})
+	envoy := authorization.NewAuthorizationClient(dialTo(t, r.grpc))
+	ways := map[string]func(path string) (allowed bool){
+		"a check over HTTP": func(path string) bool {
+			of := func(h http.Header) { h.Set("X-Forwarded-Uri", path) }
+			status, _ := ask(t, http.DefaultClient, "http://"+r.check+"/check", of)
+			return status == 204
+		},
+		"ext_authz": func(path string) bool {
+			address := &core.Address_SocketAddress{SocketAddress: &core.SocketAddress{Address: "198.51.100.8"}}
+			of := &authorization.AttributeContext{
+				Source: &authorization.AttributeContext_Peer{Address: &core.Address{Address: address}},
+				Request: &authorization.AttributeContext_Request{Http: &authorization.AttributeContext_HttpRequest{
+					Method: "GET", Path: path, Host: "shop.example", Scheme: "http", Protocol: "HTTP/1.1",
+				}},
+			}
+			a, err := envoy.Check(t.Context(), &authorization.CheckRequest{Attributes: of})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.GetStatus().GetCode() == 0
+		},
+		"JSON": func(path string) bool {
+			probe := ""
+			if path == "/v2/" || path == "/healthz" {
+				probe = `,{"key":"probe","value":"/v2/"}`
+			}
+			entries := `[{"key":"remote_address","value":"203.0.113.7"}` + probe + `]`
+			response, err := http.Post("http://"+r.check+"/json", "application/json",
+				strings.NewReader(`{"domain":"shop","descriptors":[{"entries":`+entries+`}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			return response.StatusCode == 200
+		},
+	}
+	for name, allowed := range ways {
+		for i, c := range []struct {
+			path string
+			want bool
+		}{
+			{"/v2/app/manifests/1", true}, {"/v2/app/manifests/1", false},
+			{"/v2/", true}, {"/healthz", true}, {"/v2/", true}, {"/v2/", false},
+			{"/v2/app/manifests/1", false},
+		} {
+			if got := allowed(c.path); got != c.want {
+				t.Errorf("%s: request %d, for %s: %v, want %v", name, i+1, c.path, got, c.want)
+			}
+		}
 	}
 }
 
