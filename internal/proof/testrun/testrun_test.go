@@ -23,6 +23,8 @@ const root = "../../.."
 var starters = []string{
 	"internal/proof/testrun/testrun.go",
 	"benchmarks/*.go",
+	"benchmarks/between/models/main.go",
+	"benchmarks/between/telemetry/main.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
