@@ -12,31 +12,45 @@ trap 'rm -rf "$work"' EXIT
 (cd "$here" && go build -o "$work/models" ./models)
 cd "$work"
 names=" $* "
-wanted() { [[ "$names" == "  " || "$names" == *" $1 "* ]]; }
+# wanted NAME... reports whether one of them is to be run.
+wanted() {
+	local name
+	for name; do
+		[[ "$names" == "  " || "$names" == *" $name "* ]] && return 0
+	done
+	return 1
+}
 
 litellm=1.110.2 langchain=1.5.2 langchain_openai=1.7.4 pydantic_ai=2.68.0
 portkey=1.15.2 ai_fallback=3.0.0 ai_retry=2.4.0 ai=7.0.173 ai_openai=4.0.118
 
-python3 -m venv venv
-# The extra "proxy" of litellm asks for a package that PyPI does not have.
-venv/bin/pip install -q --disable-pip-version-check litellm=="$litellm" langchain=="$langchain" \
-	langchain-openai=="$langchain_openai" pydantic-ai-slim[openai]=="$pydantic_ai" \
-	uvicorn==0.51.0 fastapi==0.165.0 backoff==2.2.1 PyYAML==6.0.4 orjson==3.13.0 APScheduler==3.11.3 \
-	fastapi-sso==0.23.0 PyJWT==2.15.1 python-multipart==0.0.34 cryptography==50.0.2 websockets==17.4 \
-	mcp==2.3.0 httpx2==2.16.2 rich==15.0.0 uvloop==0.23.0 gunicorn==27.0.1 granian==2.8.9 hiredis==3.5.0 \
-	RestrictedPython==9.0 boto3==1.44.8 redis==8.1.0 semver==3.1.2 Expression==5.8.0 soundfile==0.14.0 >&2
-npm init -y >/dev/null
-npm install --silent --no-fund --no-audit node@24.21.0 >&2
-export PATH=$work/node_modules/.bin:$PATH HOME=$work
-npm install --silent --no-fund --no-audit @portkey-ai/gateway@"$portkey" ai-fallback@"$ai_fallback" \
-	ai-retry@"$ai_retry" ai@"$ai" @ai-sdk/openai@"$ai_openai" >&2
+if wanted LiteLLM LangChain pydantic-ai; then
+	python3 -m venv venv
+	# The extra "proxy" of litellm asks for a package that PyPI does not have.
+	venv/bin/pip install -q --disable-pip-version-check litellm=="$litellm" langchain=="$langchain" \
+		langchain-openai=="$langchain_openai" pydantic-ai-slim[openai]=="$pydantic_ai" \
+		uvicorn==0.51.0 fastapi==0.165.0 backoff==2.2.1 PyYAML==6.0.4 orjson==3.13.0 APScheduler==3.11.3 \
+		fastapi-sso==0.23.0 PyJWT==2.15.1 python-multipart==0.0.34 cryptography==50.0.2 websockets==17.4 \
+		mcp==2.3.0 httpx2==2.16.2 rich==15.0.0 uvloop==0.23.0 gunicorn==27.0.1 granian==2.8.9 hiredis==3.5.0 \
+		RestrictedPython==9.0 boto3==1.44.8 redis==8.1.0 semver==3.1.2 Expression==5.8.0 soundfile==0.14.0 >&2
+fi
+if wanted Portkey ai-fallback ai-retry; then
+	npm init -y >/dev/null
+	npm install --silent --no-fund --no-audit node@24.21.0 >&2
+	export PATH=$work/node_modules/.bin:$PATH
+	npm install --silent --no-fund --no-audit @portkey-ai/gateway@"$portkey" ai-fallback@"$ai_fallback" \
+		ai-retry@"$ai_retry" ai@"$ai" @ai-sdk/openai@"$ai_openai" >&2
+fi
 
 # row GATEWAY SETTING OPTION... -- COMMAND... prints a row.
 row() {
 	local gateway=$1 setting=$2
 	shift 2
 	wanted "${gateway%% *}" || return 0
-	./models -gateway "$gateway" -setting "$setting" "$@" || tail -n 20 gateway.log >&2
+	for _ in 1 2; do # another program may have taken the port
+		./models -gateway "$gateway" -setting "$setting" "$@" && return
+	done
+	tail -n 20 gateway.log >&2
 }
 
 ./models -head
@@ -80,7 +94,7 @@ proxy 'weir before it' -told 24h -before
 
 # Libraries stand in a server that shares them among its users.
 cat >server.py <<'P'
-import json, os, sys, uuid
+import asyncio, json, os, sys, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 kind = sys.argv[1]
@@ -108,8 +122,12 @@ else:
     from pydantic_ai.providers.openai import OpenAIProvider
     model = FallbackModel(*[OpenAIChatModel("m", provider=OpenAIProvider(base_url=u, api_key="x")) for u in urls])
 
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+
     def ask(user):
-        return Agent(model).run_sync("hi", model_settings={"openai_user": user, "max_tokens": 100}).output
+        run = Agent(model).run("hi", model_settings={"openai_user": user, "max_tokens": 100})
+        return asyncio.run_coroutine_threadsafe(run, loop).result().output
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -165,7 +183,8 @@ import { createFallback } from 'ai-fallback'
 import { createRetryableModel, httpStatus } from 'ai-retry/language-model'
 
 const kind = process.argv[2]
-const [first, second] = [process.env.A, process.env.B].map((u) => createOpenAI({ baseURL: u + '/v1', apiKey: 'x' }).chat('m'))
+const modelAt = (url, name) => createOpenAI({ baseURL: url + '/v1', apiKey: 'x' }).chat(name)
+const first = modelAt(process.env.A, 'first'), second = modelAt(process.env.B, 'second')
 const create = () => kind.startsWith('fallback')
   ? createFallback({ models: [first, second] })
   : createRetryableModel({ model: first, retries: [httpStatus(429).switch({ model: second })] })

@@ -262,3 +262,83 @@ G
 	module sentrygo github.com/getsentry/sentry-go@v"$sentry_go"
 	sentry github.com/getsentry/sentry-go "$sentry_go" ./sentrygo
 fi
+
+if wanted prometheus && command -v prometheus >/dev/null; then
+	release=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([0-9.]*\).*/\1/p')
+	cat >target.py <<'P'
+import http.server, time
+
+n = 0
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        global n
+        # A sample with a time has no marker of its end, which would be a second one of its name.
+        body = f'sent{{name="batch-{n}"}} 1 {int(time.time() * 1000)}\n'.encode() if n < 10 else b"after 1\n"
+        n += 1
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+P
+	cat >prometheus.sh <<'B'
+# Ten scrapes that an agent writes on. It has 75 seconds for them.
+mkfifo "port.$$"
+python3 target.py >"port.$$" &
+read -r port <"port.$$"
+cat >"prometheus.$$.yml" <<Y
+global: {scrape_interval: 1s}
+scrape_configs: [{job_name: j, static_configs: [{targets: ["127.0.0.1:$port"]}]}]
+remote_write: [{url: "$URL/write", queue_config: {batch_send_deadline: 200ms, retry_on_http_429: $1}}]
+Y
+prometheus --enable-feature=agent --config.file="prometheus.$$.yml" --storage.agent.path="prometheus.$$" \
+	--web.listen-address=127.0.0.1:0 --log.level=error &
+sleep 75
+kill -9 %1 %2
+B
+	run 'prometheus, remote write' "$release" -kind prometheus -stop 120s -- bash prometheus.sh false
+	run 'prometheus, `retry_on_http_429`' "$release" -kind prometheus -stop 120s -- bash prometheus.sh true
+fi
+
+if wanted github.com/grafana/loki-client-go; then
+	cat >loki.go <<'G'
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/grafana/loki-client-go/loki"
+	"github.com/prometheus/common/model"
+)
+
+func main() {
+	config, err := loki.NewDefaultConfig(os.Getenv("URL") + "/loki/api/v1/push")
+	if err != nil {
+		panic(err)
+	}
+	config.BatchWait = 200 * time.Millisecond
+	client, err := loki.New(config)
+	if err != nil {
+		panic(err)
+	}
+	for i := range 10 {
+		client.Handle(model.LabelSet{"job": "j"}, time.Now(), fmt.Sprint("batch-", i))
+		time.Sleep(time.Second)
+	}
+	client.Stop()
+}
+G
+	module loki github.com/grafana/loki-client-go@v0.0.0-20240913122146-e119d400c3a5
+	run github.com/grafana/loki-client-go e119d400c3a5 -kind loki -stop 120s -- ./loki
+fi

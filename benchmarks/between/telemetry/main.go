@@ -14,6 +14,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -59,7 +61,7 @@ var waits = []Case{
 func main() {
 	flag.StringVar(&options.client, "client", "", "name of the client, as its registry has it")
 	flag.StringVar(&options.release, "release", "", "release of the client")
-	flag.StringVar(&options.kind, "kind", "otlp", "otlp or sentry")
+	flag.StringVar(&options.kind, "kind", "otlp", "otlp, sentry, prometheus or loki")
 	flag.BoolVar(&options.named, "named", false, "name the category in X-Sentry-Rate-Limits")
 	flag.DurationVar(&options.stop, "stop", 90*time.Second, "when a client that has not ended is stopped")
 	head := flag.Bool("head", false, "print the head of the table, and run nothing")
@@ -127,6 +129,73 @@ var (
 	transaction = regexp.MustCompile(`"type":\s*"transaction"`)
 )
 
+// unpack returns body without its compression.
+func unpack(h http.Header, body []byte) ([]byte, error) {
+	switch {
+	case h.Get("Content-Encoding") == "gzip":
+		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(io.LimitReader(unpacked, 1<<22))
+	case h.Get("Content-Encoding") == "snappy", h.Get("Content-Type") == "application/x-protobuf" &&
+		h.Get("Content-Encoding") == "" && options.kind == "loki":
+		return unsnap(body)
+	default:
+		return body, nil
+	}
+}
+
+// unsnap returns what a block of Snappy has in it.
+func unsnap(block []byte) (out []byte, err error) {
+	errShort := errors.New("snappy: the block ends early")
+	size, n := binary.Uvarint(block)
+	if n <= 0 || size > 1<<22 {
+		return nil, errors.New("snappy: the size is wrong")
+	}
+	for block = block[n:]; len(block) > 0; {
+		tag := block[0]
+		length, offset, used := int(tag>>2)+1, 0, 1
+		switch tag & 3 {
+		case 0:
+			if more := int(tag>>2) - 59; more > 0 { // bytes of the length
+				if len(block) < 1+more {
+					return nil, errShort
+				}
+				length, used = 1, 1+more
+				for i := range more {
+					length += int(block[1+i]) << (8 * i)
+				}
+			}
+			if len(block) < used+length {
+				return nil, errShort
+			}
+			out, block = append(out, block[used:used+length]...), block[used+length:]
+			continue
+		case 1:
+			if len(block) < 2 {
+				return nil, errShort
+			}
+			length, offset, used = int(tag>>2&7)+4, int(tag>>5)<<8|int(block[1]), 2
+		case 2:
+			if len(block) < 3 {
+				return nil, errShort
+			}
+			offset, used = int(block[1])|int(block[2])<<8, 3
+		case 3:
+			return nil, errors.New("snappy: a copy of four bytes, which no encoder writes")
+		}
+		if offset <= 0 || offset > len(out) {
+			return nil, errors.New("snappy: a copy from before the block")
+		}
+		for range length {
+			out = append(out, out[len(out)-offset])
+		}
+		block = block[used:]
+	}
+	return out, nil
+}
+
 // wordsIn returns the words of the batches in body. An error of Sentry has the name of the transaction
 // around it, and is none.
 func wordsIn(body []byte) []string {
@@ -144,11 +213,8 @@ type wordKey struct{}
 func (e *endpoint) read(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-		if err == nil && r.Header.Get("Content-Encoding") == "gzip" {
-			var unpacked *gzip.Reader
-			if unpacked, err = gzip.NewReader(bytes.NewReader(body)); err == nil {
-				body, err = io.ReadAll(io.LimitReader(unpacked, 1<<22))
-			}
+		if err == nil {
+			body, err = unpack(r.Header, body)
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -189,9 +255,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "{}")
 }
 
-// isLimited reports whether the limit is for r: for all of OTLP, and for transactions of Sentry.
+// isLimited reports whether the limit is for r: of Sentry for transactions alone.
 func isLimited(r *http.Request) bool {
-	return options.kind == "otlp" || strings.HasPrefix(wordsOf(r)[0], "trade")
+	return options.kind != "sentry" || strings.HasPrefix(wordsOf(r)[0], "trade")
 }
 
 func limited(c Case, next http.Handler) http.Handler {

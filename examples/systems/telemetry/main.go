@@ -54,8 +54,8 @@ import (
 	"github.com/weir-go/weir/redisbackend"
 )
 
-// longest is the longest wait that is told. SDKs drop a batch that would wait for longer than ten
-// seconds. Without the field they come back by themselves.
+// longest is the longest wait that OTLP is told. SDKs drop a batch that would wait for longer than
+// ten seconds. Without the field they come back by themselves; Sentry's stop for a minute.
 const longest = 5 * time.Second
 
 // batches are requests of OTLP. An SDK sends one in five seconds. An empty bucket has a unit again
@@ -190,7 +190,7 @@ func run(ctx context.Context) error {
 	}
 	sentry, err := nethttp.New(nethttp.Config{
 		Rules: events, Backend: backend,
-		Headers: headers.Options{MaxRetryAfter: longest, Custom: nameCategory},
+		Headers: headers.Options{Custom: nameCategory},
 	})
 	if err != nil {
 		return err
