@@ -53,9 +53,11 @@ row() {
 	tail -n 20 gateway.log >&2
 }
 
+export HOME=$work # where they keep files
 ./models -head
 
-# LiteLLM passes the member user on to models that it knows.
+# LiteLLM passes the member user on to models that it knows, and to those whose allowed_openai_params
+# have it.
 export LITELLM_LOCAL_MODEL_COST_MAP=True
 # both [LINE...] writes a configuration of two deployments of one model.
 both() {
@@ -78,13 +80,16 @@ proxy 'as it comes' -told 8s
 proxy 'as it comes' -told 24h
 proxy '`MaxRetryAfter: time.Minute` in weir' -told 24h -max 1m
 proxy '`DenyAs503: true` in weir' -told 24h -as503
-both 'router_settings: {allowed_fails: 100}' >gateway.yaml
-proxy '`allowed_fails: 100`' -told 24h
+both 'router_settings: {allowed_fails: 3}' >gateway.yaml
+proxy '`allowed_fails: 3`, one denial' -told 24h
+proxy '`allowed_fails: 3`, six denials' -told 24h -denials 6
 both 'router_settings: {cooldown_time: 0}' >gateway.yaml
 proxy '`cooldown_time: 0`' -told 24h
 both 'router_settings: {disable_cooldowns: true}' >gateway.yaml
 proxy '`disable_cooldowns: true`' -told 8s
-proxy '`disable_cooldowns: true`' -told 24h
+proxy '`disable_cooldowns: true`, six denials' -told 24h -denials 6
+sed -i 's|gpt-4o|mine|; s|api_key: x|api_key: x, allowed_openai_params: ["user"]|' gateway.yaml
+proxy '`disable_cooldowns: true`, a model of your own' -told 24h
 both 'router_settings: {disable_cooldowns: true, num_retries: 0}' >gateway.yaml
 proxy '`disable_cooldowns: true`, `num_retries: 0`' -told 24h
 both | sed '/[$]B/d' >gateway.yaml

@@ -45,7 +45,8 @@ const (
 var options struct {
 	gateway, setting, header, config, told string
 	watch, max                             time.Duration
-	as503, oneLimited, one, before         bool
+	denials                                int
+	as503, oneLimited, before              bool
 }
 
 func main() {
@@ -58,7 +59,7 @@ func main() {
 	flag.DurationVar(&options.max, "max", 0, "MaxRetryAfter")
 	flag.BoolVar(&options.as503, "as503", false, "deny by DenyAs503")
 	flag.BoolVar(&options.oneLimited, "second", false, "$B is another model, which is not limited")
-	flag.BoolVar(&options.one, "one", false, "the gateway knows $A alone")
+	flag.IntVar(&options.denials, "denials", 1, "requests of the limited user before the other is watched")
 	flag.BoolVar(&options.before, "before", false, "weir stands before the gateway")
 	head := flag.Bool("head", false, "print the head of the table, and run nothing")
 	flag.Parse()
@@ -392,6 +393,9 @@ func (u *user) compare(seen *atomic.Int64, spent *charges) error {
 			}
 			time.Sleep(interval)
 		}
+	}
+	for range options.denials - 1 {
+		u.ask("limited", false)
 	}
 	seen.Store(0)
 	denial := make(chan answer, 1)
