@@ -164,6 +164,7 @@ row "LangChain $langchain, with_fallbacks" 'a second model' -second -told 8s -- 
 row "LangChain $langchain, with_fallbacks" 'a second model' -second -told 24h -- venv/bin/python server.py langchain
 row "LangChain $langchain, with_fallbacks" 'a second model, `max_retries=0`' -second -told 8s -- venv/bin/python server.py langchain-without
 row "pydantic-ai $pydantic_ai, FallbackModel" 'a second model' -second -told 8s -- venv/bin/python server.py pydantic
+row "pydantic-ai $pydantic_ai, FallbackModel" 'a second model' -second -told 24h -- venv/bin/python server.py pydantic
 
 # Portkey takes its configuration with each request.
 gateway() {

@@ -153,6 +153,7 @@ func main() {
 		BuildInfo: component.BuildInfo{Command: "collector"},
 		Factories: factories,
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
+			DefaultScheme:     "file",
 			ProviderFactories: []confmap.ProviderFactory{fileprovider.NewFactory()},
 		}},
 	}
@@ -176,7 +177,7 @@ service:
   pipelines: {traces: {receivers: [otlp], exporters: [otlp_http]}}
 Y
 ./collector --config "$config" &
-until curl -s -o /dev/null "http://127.0.0.1:$port/"; do sleep 0.2; done
+for _ in $(seq 300); do curl -s -o /dev/null "http://127.0.0.1:$port/" && break; sleep 0.2; done
 for i in 0 1 2 3 4 5 6 7 8 9; do
 	curl -s -o /dev/null -H 'Content-Type: application/json' "http://127.0.0.1:$port/v1/traces" -d '{"resourceSpans":[{"scopeSpans":[{"spans":[
 		{"traceId":"5b8efff798038103d269b633813fc60c","spanId":"eee19b7ec3c1b174","name":"batch-'$i'","kind":2,

@@ -62,14 +62,14 @@ const longest = 5 * time.Second
 // after a second.
 var batches = []nethttp.Rule{{
 	Name:  "batches",
-	Limit: limits.TokenBucket(limits.PerSecond(1), 30),
+	Limit: limits.TokenBucket(limits.PerSecond(1), 20),
 	Key:   keyfuncs.Address(keyfuncs.Peer),
 }}
 
 // events has a rule for each category of Sentry. The name of a rule is that of the category.
 var events = []nethttp.Rule{
 	ofCategory("error", limits.TokenBucket(limits.PerSecond(10), 100)),
-	ofCategory("transaction", limits.TokenBucket(limits.Per(1, 2*time.Second), 30)),
+	ofCategory("transaction", limits.TokenBucket(limits.Per(1, 2*time.Second), 20)),
 }
 
 func ofCategory(name string, limit limits.Limit) nethttp.Rule {
