@@ -74,11 +74,8 @@ func main() {
 	}
 }
 
-// Model answers as OpenAI's chat completions do, and counts who asked.
-type model struct {
-	name    string
-	limited atomic.Int64 // requests of the limited user
-}
+// Model answers as OpenAI's chat completions do, and says its name.
+type model struct{ name string }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var call struct {

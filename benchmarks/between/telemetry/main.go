@@ -197,7 +197,7 @@ func unsnap(block []byte) (out []byte, err error) {
 }
 
 // wordsIn returns the words of the batches in body. An error of Sentry has the name of the transaction
-// around it, and is none.
+// around it, too.
 func wordsIn(body []byte) []string {
 	name := "batch"
 	if transaction.Match(body) {
