@@ -62,9 +62,10 @@ func TestNoInventedCredentialIsAFreshBudget(t *testing.T) {
 		"chi": "GET /search", "echo": "GET /search", "gin": "GET /search", "uploads": "POST /chat?tokens=100",
 		"systems/apigateway": "GET /prod/pets", "systems/discord": "POST /channels/1/messages",
 		"systems/github": "GET /repos/ann/weir/issues", "systems/llm": "POST /v1/chat/completions",
-		"systems/nginx":    "GET /plain",
-		"systems/registry": "GET /v2/app/manifests/1",
-		"systems/stripe":   "GET /v1/customers",
+		"systems/nginx":     "GET /plain",
+		"systems/registry":  "GET /v2/app/manifests/1",
+		"systems/stripe":    "GET /v1/customers",
+		"systems/telemetry": "POST /v1/traces",
 	}
 	env := map[string]string{"systems/cloudflare": "BLOCK=ban 100/1m for 10m", "systems/nginx": "PERIOD=10m"}
 	without := []string{"shed", "systems/login", "systems/envoy"} // they read no credentials

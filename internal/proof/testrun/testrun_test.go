@@ -25,6 +25,8 @@ var starters = []string{
 	"benchmarks/*.go",
 	"benchmarks/between/balancers/run.go",
 	"benchmarks/between/probes/main.go",
+	"benchmarks/between/models/main.go",
+	"benchmarks/between/telemetry/main.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
