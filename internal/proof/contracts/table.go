@@ -58,9 +58,10 @@ func parse(text string) (rows []row, err error) {
 }
 
 func parseRow(line string) (r row, err error) {
-	cells := strings.Split(strings.Trim(line, "|"), "|")
+	const escaped = "\x00" // in place of \|
+	cells := strings.Split(strings.Trim(strings.ReplaceAll(line, `\|`, escaped), "|"), "|")
 	for i := range cells {
-		cells[i] = strings.TrimSpace(cells[i])
+		cells[i] = strings.ReplaceAll(strings.TrimSpace(cells[i]), escaped, "|")
 	}
 	if len(cells) != 7 {
 		return row{}, fmt.Errorf("a row has 7 cells, not %d", len(cells))
