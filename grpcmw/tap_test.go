@@ -125,7 +125,7 @@ func undecodable(t *testing.T) []struct {
 		{"no gzip", unaryMethod, frame(true, []byte("abc")), []string{"Grpc-Encoding", "gzip"}, "13"},
 		{"a bomb", unaryMethod, frame(true, bomb(t)), []string{"Grpc-Encoding", "gzip"}, "8"},
 		{"a message that is too large", unaryMethod, frame(false, make([]byte, 5<<20))[:9], nil, "8"},
-		{"a message that ends too early", unaryMethod, frame(false, make([]byte, 100))[:50], nil, "2 13"}, // 13 since 1.85
+		{"a message that ends too early", unaryMethod, frame(false, make([]byte, 100))[:50], nil, "2 13"},
 		{"an encoding of a stream", "/grpc.testing.TestService/FullDuplexCall", nil,
 			[]string{"Grpc-Encoding", "brotli"}, "12"},
 		{"a method that the server does not have", "/grpc.testing.TestService/Other", frame(false, nil), nil, "12"},

@@ -2,7 +2,7 @@
 // and tests the modules of the repository with those versions. Run it in the root of the
 // repository, by .ci/contracts:
 //
-//	.ci/contracts                        # prints the rows that are behind, and fails if there are any
+//	.ci/contracts                        # prints the rows that are behind; fails if there are any
 //	.ci/contracts test                   # also tests each module, and prints two tables at the end
 //	.ci/contracts test echo5mw           # one module
 //	.ci/contracts with echo5mw go test . # runs a command in a module that requires these versions

@@ -154,7 +154,8 @@ func (s registries) list(queries ...string) (found []module, err error) {
 	if len(queries) == 0 {
 		return nil, nil
 	}
-	out, err := s.output("go", append([]string{"list", "-m", "-e", "-versions", "-json"}, queries...)...)
+	args := append([]string{"list", "-m", "-e", "-versions", "-json"}, queries...)
+	out, err := s.output("go", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +273,8 @@ func (s registries) output(name string, args ...string) ([]byte, error) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("%s is not installed, so its registry cannot be asked: .ci/install %[1]s", name)
+		return nil, fmt.Errorf("%s is not installed, so its registry cannot be asked: "+
+			".ci/install %[1]s", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the registry of %s does not answer: %s %s: %w: %s", name, name,

@@ -284,12 +284,15 @@ func TestAClientThatIsMissingIsNamed(t *testing.T) {
 
 func TestANextMajorVersionIsFoundUnlessARowNamesIt(t *testing.T) {
 	s, server := opened(t, shelf{modules: map[string][]string{
-		"example.com/it/v2": {"v2.0.1"}, "example.com/its/v4": {"v4.1.0"}, "example.com/known/v2": {"v2.0.0"}}})
-	rows := []row{made(t, "go example.com/it", "1.0.0", "there"), made(t, "go example.com/its/v3", "3.0.0", "there"),
+		"example.com/it/v2": {"v2.0.1"}, "example.com/its/v4": {"v4.1.0"},
+		"example.com/known/v2": {"v2.0.0"}}})
+	rows := []row{made(t, "go example.com/it", "1.0.0", "there"),
+		made(t, "go example.com/its/v3", "3.0.0", "there"),
 		made(t, "go example.com/known", "1.0.0", "`example.com/known/v2`"),
 		made(t, "go example.com/none", "1.0.0", "there"), made(t, "npm it", "1.0.0", "there")}
 	got, err := s.majors(rows)
-	want := []string{"it: example.com/it/v2@v2.0.1 is served", "it: example.com/its/v4@v4.1.0 is served"}
+	want := []string{"it: example.com/it/v2@v2.0.1 is served",
+		"it: example.com/its/v4@v4.1.0 is served"}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}

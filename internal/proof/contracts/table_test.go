@@ -99,8 +99,8 @@ func TestWhatIsInstalledIsWhatTheTableHas(t *testing.T) {
 			case "pypi":
 				pin = "=="
 			}
-			pattern := regexp.MustCompile(`(?:^|[^\w@/-])` + regexp.QuoteMeta(name) + `(?:/cmd/[\w-]+)?` + pin +
-				`(\d[\w.+-]*)`)
+			pattern := regexp.MustCompile(`(?:^|[^\w@/-])` + regexp.QuoteMeta(name) +
+				`(?:/cmd/[\w-]+)?` + pin + `(\d[\w.+-]*)`)
 			for file, text := range pins {
 				for _, found := range pattern.FindAllStringSubmatch(text, -1) {
 					installed = installed || found[1] == r.version
@@ -135,12 +135,17 @@ func TestTestsThatTheContractsNameExist(t *testing.T) {
 // Directories that the table names as tests are packages or modules.
 func TestDirectoriesThatTheTableNamesHaveTests(t *testing.T) {
 	testrun.DependsOnSource(t, root)
+	directory := regexp.MustCompile("`([a-z./][\\w./-]*)(?: \\w+)?`")
 	for _, r := range table(t) {
-		for _, found := range regexp.MustCompile("`([a-z./][\\w./-]*)(?: \\w+)?`").FindAllStringSubmatch(r.test, -1) {
+		for _, found := range directory.FindAllStringSubmatch(r.test, -1) {
 			path := filepath.Join(root, found[1])
-			if info, err := os.Stat(path); err != nil {
+			info, err := os.Stat(path)
+			if err != nil {
 				t.Errorf("%s: %v", r.name, err)
-			} else if tests, _ := filepath.Glob(filepath.Join(path, "*_test.go")); info.IsDir() && len(tests) == 0 {
+				continue
+			}
+			tests, _ := filepath.Glob(filepath.Join(path, "*_test.go"))
+			if info.IsDir() && len(tests) == 0 {
 				t.Errorf("%s: %s has no tests", r.name, found[1])
 			}
 		}

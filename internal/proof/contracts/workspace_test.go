@@ -80,7 +80,8 @@ func TestARowThatIsOlderThanGoModRaisesNothing(t *testing.T) {
 }
 
 func TestTheNewestGoOfTheTableRunsTheTests(t *testing.T) {
-	w := workspace{rows: []row{made(t, "go go <1.27", "1.26.9", "there"), made(t, "go go", "1.27.1", "there")}}
+	w := workspace{rows: []row{made(t, "go go <1.27", "1.26.9", "there"),
+		made(t, "go go", "1.27.1", "there")}}
 	if got, err := w.goRelease(); got != "1.27.1" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
