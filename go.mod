@@ -9,7 +9,7 @@ require (
 	github.com/go-chi/chi/v5 v5.3.0
 	github.com/google/go-cmp v0.5.5
 	github.com/hashicorp/golang-lru/v2 v2.0.2
-	github.com/labstack/echo/v4 v4.16.0
+	github.com/labstack/echo/v4 v4.16.4
 	github.com/redis/go-redis/v9 v9.20.0
 	go.yaml.in/yaml/v4 v4.0.0
 )

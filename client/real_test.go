@@ -135,7 +135,7 @@ func TestExpressRateLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix",
-		dir, "express@5", "express-rate-limit@8")
+		dir, "express@5.3.0", "express-rate-limit@8.7.5")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}

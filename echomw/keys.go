@@ -132,12 +132,11 @@ func ContextValue(name string) func(echo.Context) (string, error) {
 // an IPExtractor only starts from, as the one of X-Forwarded-For does: let no middleware overwrite
 // RemoteAddr.
 //
-// Another address costs a client nothing until you set IPExtractor. Without one, echo v4 believes
-// the leftmost part of X-Forwarded-For, then X-Real-IP, from any client.
+// Without an IPExtractor it is the address of the connection. Before echo 4.16.3 it was what any
+// client wrote into X-Forwarded-For or X-Real-IP (CVE-2026-118653); weir requires 4.16.4.
 // [echo.ExtractIPFromXFFHeader] believes every private, loopback and link-local address unless told
-// otherwise. Do not use [echo.ExtractIPFromRealIPHeader] before echo 4.12: it believes any client
-// that sends an address of those ranges. The sources of package keyfuncs, lifted, believe no client
-// by default.
+// otherwise, and so does [echo.ExtractIPFromRealIPHeader]. The sources of package keyfuncs, lifted,
+// believe no client by default.
 func RealIP(c echo.Context) (netip.Addr, error) {
 	text := c.RealIP()
 	addr, err := netip.ParseAddr(text)

@@ -104,7 +104,8 @@ func post(
 	return at.Get("Grpc-Status"), at.Get("Grpc-Message")
 }
 
-// The undecodable calls, and the codes that they end with where no limit denies them.
+// The undecodable calls, and the codes that they end with where no limit denies them, by one
+// release of grpc-go or another.
 func undecodable(t *testing.T) []struct {
 	name, path string
 	body       []byte
@@ -124,7 +125,7 @@ func undecodable(t *testing.T) []struct {
 		{"no gzip", unaryMethod, frame(true, []byte("abc")), []string{"Grpc-Encoding", "gzip"}, "13"},
 		{"a bomb", unaryMethod, frame(true, bomb(t)), []string{"Grpc-Encoding", "gzip"}, "8"},
 		{"a message that is too large", unaryMethod, frame(false, make([]byte, 5<<20))[:9], nil, "8"},
-		{"a message that ends too early", unaryMethod, frame(false, make([]byte, 100))[:50], nil, "2"},
+		{"a message that ends too early", unaryMethod, frame(false, make([]byte, 100))[:50], nil, "2 13"},
 		{"an encoding of a stream", "/grpc.testing.TestService/FullDuplexCall", nil,
 			[]string{"Grpc-Encoding", "brotli"}, "12"},
 		{"a method that the server does not have", "/grpc.testing.TestService/Other", frame(false, nil), nil, "12"},
@@ -155,7 +156,7 @@ func TestCallsThatCannotBeDecodedAreCountedAndDenied(t *testing.T) {
 			for i := range calls {
 				code, message := post(t, client, address, c.path, c.body, c.fields...)
 				denied := code == "8" && strings.HasPrefix(message, "Too many requests: retry in ")
-				if i < allowed && (denied || code != c.code) || i >= allowed && !denied {
+				if i < allowed && (denied || !slices.Contains(strings.Fields(c.code), code)) || i >= allowed && !denied {
 					t.Errorf("call %d: code %s, %q", i+1, code, message)
 				}
 				if !denied { // the end follows the answer: the next call begins once this one holds nothing

@@ -1,6 +1,7 @@
 package redisbackend_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -106,6 +107,66 @@ func TestAnImpossibleLengthIsNamed(t *testing.T) {
 			t.Errorf("a reset: %v", err)
 		}
 	}
+}
+
+const noScripts = "the server runs no Lua scripts, which weir needs"
+
+// noScriptsAt answers as Valkey 9.1 does without its scripting engine: EVALSHA knows no script, and
+// EVAL and SCRIPT LOAD find no engine for it. said replaces the answer to the last two.
+func noScriptsAt(t *testing.T, said string) (addr string) {
+	return listen(t, func(conn net.Conn) {
+		for r := bufio.NewReader(conn); ; {
+			_, words, err := readCommand(r)
+			if err != nil {
+				return
+			}
+			answer := "-ERR unknown command '" + words[0] + "', with args beginning with: 's3cret'"
+			switch name := strings.ToLower(words[0]); {
+			case name == "evalsha" && strings.Contains(said, "engine"):
+				answer = "-NOSCRIPT No matching script."
+			case (name == "eval" || name == "script") && said != "":
+				answer = "-" + said
+			}
+			if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
+				return
+			}
+		}
+	})
+}
+
+func TestAServerThatRunsNoScriptsIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"ERR Could not find scripting engine 'lua'", ""} {
+		saysOf(t, openAt(t, "redis://"+noScriptsAt(t, said)), noScripts)
+	}
+}
+
+// Valkey 9.1 has its scripting engine in a module. It may be built without it, and loses it so.
+func TestAValkeyWithoutItsScriptingEngineIsNamed(t *testing.T) {
+	t.Parallel()
+	if !hasLuaModule(t) {
+		t.Skip("this server has no module lua: -server valkey-server-9.1 names one that has")
+	}
+	addr := startRedis(t, "--enable-module-command", "local").addr
+	admin := redis.NewClient(&redis.Options{Addr: addr})
+	defer admin.Close()
+	b := openAt(t, "redis://"+addr)
+	ok(t, b.Check(t.Context()))
+	ok(t, admin.Do(t.Context(), "MODULE", "UNLOAD", "lua").Err())
+	saysOf(t, b, noScripts)
+	saysOf(t, openAt(t, "redis://"+addr), noScripts)
+}
+
+// hasLuaModule reports whether the server of the tests is a Valkey with its scripting engine in a
+// module.
+func hasLuaModule(t *testing.T) bool {
+	said, err := serverCommand(t, "--version").Output()
+	ok(t, err)
+	var major, minor int
+	_, text, _ := strings.Cut(string(said), " v=")
+	_, err = fmt.Sscanf(text, "%d.%d", &major, &minor)
+	ok(t, err)
+	return strings.HasPrefix(string(said), "Valkey") && (major > 9 || major == 9 && minor >= 1)
 }
 
 // A server that does not know a command quotes its arguments.

@@ -45,7 +45,7 @@ func TestThroughAnAutoPipelinerItKeepsTheContract(t *testing.T) {
 	server := startRedis(t)
 	clients := pipeliners(t, newClient(t, server.addr))
 	if len(clients) == 0 {
-		t.Skip("this go-redis has no auto-pipeliner: .ci/newest tests with one that has")
+		t.Skip("this go-redis has no auto-pipeliner: .ci/full newest tests with one that has")
 	}
 	// A type that hides an auto-pipeliner is asked by all commands.
 	type wrapper struct{ redis.UniversalClient }

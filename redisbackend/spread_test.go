@@ -48,7 +48,7 @@ func TestOnACluster(t *testing.T) {
 	t.Run("a pipeliner that hides a cluster is found out", func(t *testing.T) {
 		clients := pipeliners(t, client)
 		if len(clients) == 0 {
-			t.Skip("this go-redis has no auto-pipeliner: .ci/newest tests with one that has")
+			t.Skip("this go-redis has no auto-pipeliner: .ci/full newest tests with one that has")
 		}
 		for name, client := range clients {
 			t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ var lifts = map[string]string{
 
 	"google.golang.org/protobuf":    "GO-2024-2611 in protojson: fixed in 1.33.0",
 	"github.com/klauspost/cpuid/v2": "go-redis 9.20.0 requires it",
-	"github.com/mattn/go-isatty": "echo 4.16.0 requires it: GO-2026-6881 and seven more are fixed there, and " +
+	"github.com/mattn/go-isatty": "echo 4.16.4 requires it: GO-2026-6881, CVE-2026-118653 and eight more are fixed there, and " +
 		"GO-2025-3553 of golang-jwt, which it has no more",
 }
 

@@ -2,7 +2,6 @@ package readme
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,9 +29,15 @@ func TestTheScriptsRunUnderTwoGoReleases(t *testing.T) {
 	if want := `go-version: "1.` + strconv.Itoa(older) + `.x"`; !strings.Contains(nightly, want) {
 		t.Errorf("full.yml does not say %s", want)
 	}
-	if contracts := lines(t, "docs/contracts.md"); !slices.ContainsFunc(contracts, func(line string) bool {
-		return strings.HasPrefix(line, "| Go:") && strings.Contains(line, "1."+strconv.Itoa(newest)+".")
-	}) {
-		t.Errorf("docs/contracts.md does not know Go 1.%d", newest)
+	contracts := strings.Join(lines(t, "docs/contracts.md"), "\n")
+	for path, row := range map[string]string{
+		".ci/run": "| Go, the newest | `go go` | ", ".ci/full": "| Go, the one before | `go go <",
+	} {
+		release, _, _ := strings.Cut(strings.Join(lines(t, path), "\n"), " # the")
+		_, release, _ = strings.Cut(release, "GOTOOLCHAIN=go")
+		if _, cells, _ := strings.Cut(contracts, row); !strings.Contains(
+			strings.SplitN(cells, "\n", 2)[0], release+" |") {
+			t.Errorf("%s runs under Go %s, and docs/contracts.md has another release", path, release)
+		}
 	}
 }

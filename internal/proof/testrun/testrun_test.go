@@ -32,6 +32,7 @@ var starters = []string{
 	"benchmarks/topology/server.go",
 	"cmd/weir/playground/generate/main.go",
 	"gateway/internal/bench/main.go",
+	"internal/proof/contracts/*.go",
 	"internal/proof/reading/main.go",
 	".ci/*.go",
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -32,8 +33,15 @@ func Spare(err error) error { return spared{err} }
 // Advised returns the error of a client with advice. A server that does not know a command quotes
 // its arguments. They may be keys or passwords, so Advised drops them.
 func Advised(err error) error {
-	if text, _, quotes := strings.Cut(err.Error(), ", with args beginning with"); quotes {
-		return redisError(text)
+	text, _, quotes := strings.Cut(err.Error(), ", with args beginning with")
+	if quotes {
+		err = redisError(text)
+	}
+	if lacksScripts.MatchString(text) {
+		return fmt.Errorf("%w: %s", err, noScripts)
+	}
+	if quotes {
+		return err
 	}
 	var syscallErr *os.SyscallError
 	isClosed := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -66,7 +74,14 @@ func WithoutTLS(err error, client redis.Scripter) error {
 	return err
 }
 
+// lacksScripts matches the errors of a Valkey without its scripting engine, and of servers that do
+// not know the commands that run scripts.
+var lacksScripts = regexp.MustCompile(`^ERR (Could not find scripting engine|` +
+	"(?i:unknown command ['`](eval|evalsha|script)['`|]))")
+
 const (
+	noScripts = "the server runs no Lua scripts, which weir needs: load Valkey's module lua, or " +
+		"rename no EVAL and EVALSHA"
 	closedByServer = "closed by the server: a restart, maxclients, TLS on one side alone, or a " +
 		"proxy without HELLO?"
 	unansweredTLS = "no TLS handshake so far: if the server speaks none, use redis://"

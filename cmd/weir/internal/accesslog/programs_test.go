@@ -294,7 +294,7 @@ func main() {
 // goModules are the modules of goProgram.
 var goModules = []string{
 	"github.com/gin-gonic/gin@v1.12.0", "github.com/go-chi/chi/v5@v5.5.0", "github.com/go-chi/httplog/v3@v3.3.0",
-	"github.com/gofiber/fiber/v3@v3.4.0", "github.com/labstack/echo/v4@v4.16.0",
+	"github.com/gofiber/fiber/v3@v3.5.0", "github.com/labstack/echo/v4@v4.16.4",
 }
 
 // goDir is where the test that runs builds goProgram, once for all frameworks.

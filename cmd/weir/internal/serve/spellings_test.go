@@ -43,7 +43,7 @@ var programsBehind = []program{
 
 func startExpress(t *testing.T, dir, port string) {
 	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir,
-		"express@5.1.0")
+		"express@5.3.0")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm install: %v\n%s", err, out)
 	}
