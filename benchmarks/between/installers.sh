@@ -5,8 +5,8 @@
 # install succeeded, its seconds, its denials, and the denials for each request that it needs.
 #
 # It needs go, npm, python3 (3.9 or later, with venv) and cargo, and takes half an hour. Arguments are
-# names of installers, and then only these run. EACH=1 prints when each denied request came again, and
-# ANSWER the answers to run, with commas.
+# names of installers, and then only these run. EACH=1 prints when each denied request came again.
+# ANSWER has the answers to run, with commas. COST=1 prints what an install costs, and denies nothing.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 for program in go npm python3 cargo; do
@@ -69,17 +69,18 @@ export GO_PROJECT=$dir/go-project
 # through MIRROR NAME VERSION COMMAND prints a row.
 through() {
 	[[ "$names" == "  " || "$names" == *" $2 "* ]] || return 0
-	"$dir/installers" -mirror "$1" -name "$2 $3" -each="${EACH:-0}" -answer "${ANSWER:-}" -- bash -ec "$4"
+	"$dir/installers" -serve "$1" -name "$2 $3" -each="${EACH:-0}" -answer "${ANSWER:-}" \
+		${COST:+-act "an install of PACKAGES packages"} -- bash -ec "$4"
 }
 
 manifest='echo "$MANIFEST" >package.json'
-"$dir/installers" -head
+"$dir/installers" -head ${COST:+-act any}
 through npm=npm npm "$(npm --version)" "$manifest
 npm install --registry \$URL/ --no-fund --no-audit --ignore-scripts"
 through npm=npm pnpm "$(pnpm --version)" "$manifest
 pnpm install --registry \$URL/ --ignore-scripts --store-dir store"
 through npm=npm yarn-1 "$(node "$YARN" --version)" "$manifest
-node \$YARN install --registry \$URL/ --ignore-scripts --non-interactive"
+YARN_CACHE_FOLDER=\$PWD/cache node \$YARN install --registry \$URL/ --ignore-scripts --non-interactive"
 through npm=npm yarn-4 "$(node "$YARN4" --version)" "$manifest
 touch yarn.lock
 export YARN_NPM_REGISTRY_SERVER=\$URL YARN_UNSAFE_HTTP_WHITELIST=127.0.0.1 YARN_ENABLE_IMMUTABLE_INSTALLS=false YARN_ENABLE_TELEMETRY=false YARN_ENABLE_SCRIPTS=false

@@ -2,33 +2,28 @@
 // weir answers, and prints one row of a Markdown table. The mirror serves what the usual client of a
 // registry has left in a folder:
 //
-//	installers -name 'npm 11.19.1' -mirror npm=/tmp/cache -- bash -c 'npm install --registry $URL express'
+//	installers -name 'npm 11.19.1' -serve npm=/tmp/cache -- bash -c 'npm install --registry $URL express'
+//
+// With -act it runs any program once, without a limit, and prints how many requests that costs.
 //
 // Each run has a folder of its own, as HOME and as the directory of the command. -head prints the
 // head of the table.
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log"
 	"maps"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/weir-go/weir/headers"
-	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
-	"github.com/weir-go/weir/nethttp"
 )
 
 const (
@@ -55,65 +50,94 @@ var (
 	}
 )
 
+// servers serve what a folder or an address has.
+var servers = map[string]func(from string) (http.Handler, error){
+	"npm":        fromNPM,
+	"wheels":     fromWheels,
+	"cargo":      fromCargo,
+	"go":         fromGo,
+	"files":      serveFiles,
+	"proxy":      serveProxy,
+	"git":        serveGit,
+	"kubernetes": serveKubernetes,
+}
+
 func main() {
 	log.SetFlags(0)
-	name := flag.String("name", "", "installer and its version")
-	source := flag.String("mirror", "", "KIND=FOLDER; kinds: "+
-		strings.Join(slices.Sorted(maps.Keys(mirrors)), ", "))
+	name := flag.String("name", "", "program and its version")
+	source := flag.String("serve", "", "KIND=FOLDER or KIND=ADDRESS; kinds: "+
+		strings.Join(slices.Sorted(maps.Keys(servers)), ", "))
 	only := flag.String("answer", "", "the answers to run, with commas; all unless set")
-	each := flag.Bool("each", false, "print the requests of each second, and each denial, to standard error")
+	each := flag.Bool("each", false,
+		"print the requests of each second, and each denial, to standard error")
 	head := flag.Bool("head", false, "print the head of the table and run nothing")
+	act := flag.String("act", "",
+		"what the program does: print what it costs, instead of denying; PACKAGES becomes their number")
 	flag.Parse()
 	if *head {
-		printHead()
+		printHead(*act != "")
 		return
 	}
-	kind, folder, _ := strings.Cut(*source, "=")
-	from, ok := mirrors[kind]
+	kind, from, _ := strings.Cut(*source, "=")
+	serve, ok := servers[kind]
 	if !ok || flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	packages, err := from(folder)
+	handler, err := serve(from)
 	if err != nil {
 		log.Fatal(err)
 	}
-	wanted := func(a answer) bool {
-		return *only == "" || slices.Contains(strings.Split(*only, ","), a.name)
+	packages := 0
+	if m, ok := handler.(mirror); ok {
+		packages = m.packages()
 	}
-	row := []string{*name, "", "", ""}
-	requests := 0
-	for i, a := range answers {
-		if i > 0 && !wanted(a) {
-			row = append(row, "")
-			continue
-		}
-		r, err := run(packages, a, flag.Args())
+	if *act != "" {
+		*act = strings.ReplaceAll(*act, "PACKAGES", strconv.Itoa(packages))
+		handler = far(handler)
+	}
+	// once runs the command.
+	once := func(a answer) *report {
+		r, err := run(handler, a, flag.Args())
 		if err != nil {
 			log.Fatalf("%s, %s: %v", *name, a.name, err)
 		}
 		if *each {
 			r.log(*name + ", " + a.name)
 		}
-		if i == 0 {
-			if r.failed != "" {
-				log.Fatalf("%s fails without a limit: %s", *name, r.failed)
-			}
-			requests = len(r.requests)
-			row[1], row[2] = fmt.Sprint(requests), fmt.Sprintf("%.1f", ideal(requests).Seconds())
-			row[3] = fmt.Sprintf("%.1f", r.took.Seconds())
+		return r
+	}
+	free := once(answers[0])
+	if free.failed != "" {
+		log.Fatalf("%s fails without a limit: %s", *name, free.failed)
+	}
+	n := len(free.requests)
+	if *act != "" {
+		fmt.Printf("| %s | %s | %d | %d |\n", *act, *name, n, free.atOnce)
+		return
+	}
+	row := []string{*name, fmt.Sprint(packages), fmt.Sprint(n), fmt.Sprintf("%.1f", ideal(n).Seconds()),
+		fmt.Sprintf("%.1f", free.took.Seconds())}
+	for _, a := range answers[1:] {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), a.name) {
+			row = append(row, "")
 			continue
 		}
-		row = append(row, r.cell(requests))
-		if len(r.missing()) > 0 {
-			log.Printf("%s, %s: the mirror has no %s", *name, a.name, strings.Join(r.missing(), " "))
+		r := once(a)
+		row = append(row, r.cell(n))
+		if missing := r.missing(); len(missing) > 0 {
+			log.Printf("%s, %s: the mirror has no %s", *name, a.name, strings.Join(missing, " "))
 		}
 	}
 	fmt.Println("|", strings.Join(row, " | "), "|")
 }
 
-func printHead() {
-	head, line := "| installer | requests | ideal, s | no limit, s |", "|---|---|---|---|"
+func printHead(act bool) {
+	if act {
+		fmt.Println("| act | program | requests | at once |\n|---|---|---|---|")
+		return
+	}
+	head, line := "| installer | packages | requests | ideal, s | no limit, s |", "|---|---|---|---|---|"
 	for _, a := range answers[1:] {
 		head, line = head+" "+a.name+" |", line+"---|"
 	}
@@ -125,170 +149,13 @@ func ideal(n int) time.Duration {
 	return time.Duration(max(0, n-burst)) * time.Second / perSecond
 }
 
-// Request is what the limiter made of one request.
-type request struct {
-	at     time.Duration // since the start
-	path   string
-	status int
-	told   string // Retry-After
-}
-
-// Report is what an installer did.
-type report struct {
-	requests []request
-	atOnce   int // most requests in flight
-	took     time.Duration
-	failed   string // the last line of its output, if it failed
-}
-
-func (r *report) denials() (n int) {
-	for _, q := range r.requests {
-		if q.status == http.StatusTooManyRequests || q.status == http.StatusServiceUnavailable {
-			n++
+// far answers like next after a tenth of a second, as a server that is far away.
+func far(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-r.Context().Done():
 		}
-	}
-	return n
+		next.ServeHTTP(w, r)
+	})
 }
-
-// cell returns what happened, the seconds, the denials, and the denials for each of n requests.
-func (r *report) cell(n int) string {
-	end := "ok"
-	if r.failed != "" {
-		end = "**fails**"
-	}
-	if d := r.denials(); d > 0 {
-		return fmt.Sprintf("%s, %.1f s, %d (%.1f)", end, r.took.Seconds(), d, float64(d)/float64(n))
-	}
-	return fmt.Sprintf("%s, %.1f s, 0", end, r.took.Seconds())
-}
-
-func (r *report) missing() (paths []string) {
-	for _, q := range r.requests {
-		if q.status == http.StatusNotFound {
-			paths = append(paths, q.path)
-		}
-	}
-	return paths
-}
-
-// log prints served/denied for each second, and when each denied request came, what it was told, and
-// when it came again.
-func (r *report) log(name string) {
-	var seconds [][2]int
-	told := map[string][]string{}
-	for _, q := range r.requests {
-		for len(seconds) <= int(q.at.Seconds()) {
-			seconds = append(seconds, [2]int{})
-		}
-		denied := 0
-		if q.status == http.StatusTooManyRequests || q.status == http.StatusServiceUnavailable {
-			denied = 1
-		}
-		seconds[int(q.at.Seconds())][denied]++
-		if denied > 0 || told[q.path] != nil {
-			told[q.path] = append(told[q.path], fmt.Sprintf("%.2f:%s", q.at.Seconds(), q.told))
-		}
-	}
-	var b strings.Builder
-	for i, s := range seconds {
-		if s != [2]int{} {
-			fmt.Fprintf(&b, " %d:%d/%d", i, s[0], s[1])
-		}
-	}
-	log.Printf("%s: %.1f s, %d at once, failed %q:%s", name, r.took.Seconds(), r.atOnce, r.failed, &b)
-	for _, path := range slices.Sorted(maps.Keys(told)) {
-		log.Printf("  %s %s", path, strings.Join(told[path], " "))
-	}
-}
-
-// run runs the command against packages, limited by address.
-func run(packages http.Handler, a answer, command []string) (*report, error) {
-	handler := packages
-	if a.limit != (limits.Limit{}) {
-		limiter, err := nethttp.New(nethttp.Config{
-			Rules: []nethttp.Rule{{
-				Name: "per-client", Limit: a.limit, Key: keyfuncs.Address(keyfuncs.Peer),
-			}},
-			Headers: a.headers,
-		})
-		if err != nil {
-			return nil, err
-		}
-		handler = limiter.Handler(packages)
-	}
-	w := &watch{next: handler}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{Handler: w}
-	go server.Serve(listener)
-	defer server.Close()
-	home, err := os.MkdirTemp("", "")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(home)
-
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
-	defer cancel()
-	process := exec.CommandContext(ctx, command[0], command[1:]...)
-	process.Dir = filepath.Join(home, "project")
-	if err := os.Mkdir(process.Dir, 0o700); err != nil {
-		return nil, err
-	}
-	process.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home,
-		"URL=http://"+listener.Addr().String())
-	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
-	process.WaitDelay = time.Second
-	w.start = time.Now()
-	output, err := process.CombinedOutput()
-	r := &report{took: time.Since(w.start)}
-	if err != nil {
-		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-		r.failed = err.Error() + ": " + lines[len(lines)-1]
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r.requests, r.atOnce = w.requests, w.atOnce
-	return r, nil
-}
-
-// Watch notes what next answers.
-type watch struct {
-	next  http.Handler
-	start time.Time
-
-	mu               sync.Mutex
-	requests         []request
-	inFlight, atOnce int
-}
-
-func (w *watch) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	at := time.Since(w.start)
-	w.mu.Lock()
-	w.inFlight++
-	w.atOnce = max(w.atOnce, w.inFlight)
-	w.mu.Unlock()
-	status := &statusWriter{ResponseWriter: rw, status: http.StatusOK}
-	w.next.ServeHTTP(status, r)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inFlight--
-	w.requests = append(w.requests, request{at: at, path: r.Method + " " + r.URL.Path,
-		status: status.status, told: rw.Header().Get("Retry-After")})
-}
-
-// StatusWriter notes the status.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -36,6 +36,18 @@ const simpleJSON = "application/vnd.pypi.simple.v1+json"
 // base stands for the mirror's own scheme and host in pages, which name the files they list.
 const base = "http://mirror.invalid"
 
+// packages returns how many packages m has.
+func (m mirror) packages() (n int) {
+	for path := range m {
+		if packageFile.MatchString(path) {
+			n++
+		}
+	}
+	return n
+}
+
+var packageFile = regexp.MustCompile(`\.(tgz|whl|zip)$|/download$`)
+
 func (m mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p, ok := m[r.URL.Path]
 	if !ok {
@@ -55,16 +67,8 @@ func (m mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const binary = "application/octet-stream"
 
-// mirrors make a mirror of what the usual client of a registry has left in a folder.
-var mirrors = map[string]func(folder string) (mirror, error){
-	"npm":    fromNPM,
-	"wheels": fromWheels,
-	"cargo":  fromCargo,
-	"go":     fromGo,
-}
-
 // fromNPM reads the cache of npm, which has tarballs and index pages as the registry sent them.
-func fromNPM(folder string) (mirror, error) {
+func fromNPM(folder string) (http.Handler, error) {
 	const key = "make-fetch-happen:request-cache:"
 	m := mirror{}
 	err := files(filepath.Join(folder, "_cacache", "index-v5"), func(_ string, data []byte) error {
@@ -102,7 +106,7 @@ func fromNPM(folder string) (mirror, error) {
 }
 
 // fromWheels makes the index pages of the wheels in folder (PEP 503, 691 and 658).
-func fromWheels(folder string) (mirror, error) {
+func fromWheels(folder string) (http.Handler, error) {
 	type file struct {
 		Filename string            `json:"filename"`
 		URL      string            `json:"url"`
@@ -166,7 +170,7 @@ func sum(data []byte) string {
 }
 
 // fromCargo reads the home of cargo: crates, and the sparse index that cargo has cached.
-func fromCargo(folder string) (mirror, error) {
+func fromCargo(folder string) (http.Handler, error) {
 	m := mirror{"/config.json": {body: []byte(`{"dl":"` + base + `/crates"}`), kind: "application/json"}}
 	err := files(filepath.Join(folder, "registry", "cache"), func(path string, data []byte) error {
 		name := strings.TrimSuffix(filepath.Base(path), ".crate")
@@ -198,7 +202,7 @@ func fromCargo(folder string) (mirror, error) {
 }
 
 // fromGo reads the downloads of a module cache, whose layout is that of a module proxy.
-func fromGo(folder string) (mirror, error) {
+func fromGo(folder string) (http.Handler, error) {
 	root := filepath.Join(folder, "cache", "download")
 	m := mirror{}
 	err := files(root, func(path string, data []byte) error {
