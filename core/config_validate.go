@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/weir-go/weir/internal/ground/isnil"
+	"github.com/weir-go/weir/internal/ground/turns"
 )
 
 func (config *Config[R]) validate() error {
@@ -20,6 +21,9 @@ func (config *Config[R]) validate() error {
 	if config.MaxWaiting < 0 {
 		errs = append(errs, fmt.Errorf("core: max waiting: must be positive, or 0 for %d (got %d)",
 			defaultMaxWaiting, config.MaxWaiting))
+	}
+	if err := turns.Validate(config.MaxPromise); err != nil {
+		errs = append(errs, fmt.Errorf("core: max promise: %w", err))
 	}
 	if config.Backend != nil && isnil.Of(config.Backend) {
 		errs = append(errs, fmt.Errorf("core: backend: is a nil %T: make one, or leave Backend nil",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/limits"
@@ -46,6 +47,20 @@ type Config[R any] struct {
 	// is a leaky queue. Each holds a goroutine. A further request becomes [Unavailable] with the
 	// error [ErrQueueFull], and its slot stays spent. 0: 10,000.
 	MaxWaiting int
+
+	// MaxPromise is how far ahead a denied request may be promised a turn: 2s to 24h. [Outcome.Turn]
+	// then is the shortest wait for a client that is alone, and a turn of its own for each of those
+	// who wait together: as many are told to come back in each second as the limit then admits.
+	// RetryAfter of a [limits.Decision] stays the least wait, and admission stays first come, first
+	// served: a promise takes nothing, and is forgotten when it is past. A request that finds no
+	// turn within MaxPromise is told MaxPromise, or its least wait if that is longer.
+	//
+	// This process remembers the last turn of each key that was denied, for about 16,000 keys.
+	// Processes that share Backend each promise their part of the turns, by Instances or by what
+	// Backend counts. A client that goes on asking makes the line of its own key longer, up to
+	// MaxPromise, and no other. Concurrency limits and bans promise nothing. [Limiter.Explain] and
+	// Peek do not say what was promised. 0: no promises.
+	MaxPromise time.Duration
 }
 
 // Limiter decides requests of type R against its rules. It is safe for concurrent use. Make one at
@@ -98,6 +113,9 @@ func (l *Limiter[R]) DecideInto(ctx context.Context, r R, o *Outcome) (ends bool
 			set.begin(ctx, r, o)
 			return o.request != nil
 		}
+	}
+	if set.turns != nil && o.verdict == Denied {
+		set.promise(o)
 	}
 	if set.observe != nil {
 		set.observe.ObserveDecision(ctx, r, *o)

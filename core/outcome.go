@@ -103,6 +103,7 @@ type Outcome struct {
 // ones at each call of a method.
 type answer struct {
 	standing
+	turn    int32 // the turn that was promised, in milliseconds; 0: none
 	err     error
 	request *request // nil: nothing to end
 }
@@ -189,6 +190,12 @@ func (o *Outcome) RetryAfter() time.Duration {
 		}
 	}
 	return longest
+}
+
+// Turn returns how long a denied request is to wait for a turn of its own: RetryAfter, or longer if
+// others were promised turns before it. See [Config].MaxPromise.
+func (o *Outcome) Turn() time.Duration {
+	return max(o.RetryAfter(), time.Duration(o.turn)*time.Millisecond)
 }
 
 // Delay returns how long an allowed request must wait for its turn: the longest Delay of its

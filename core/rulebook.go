@@ -13,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/internal/ground/isnil"
 	"github.com/weir-go/weir/internal/ground/perbackend"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -47,8 +48,9 @@ func (o Override) clone() Override {
 type rulebook[R any] struct {
 	current atomic.Pointer[ruleSet[R]]
 	backend backends.Backend
-	prepare preparer[R] // nil: the Observer is no preparer
-	observe Observer    // nil: none
+	prepare preparer[R]  // nil: the Observer is no preparer
+	observe Observer     // nil: none
+	turns   *turns.Table // nil: denied requests are promised nothing
 
 	mu        sync.Mutex // guards the fields below
 	config    Config[R]  // with the Rules of New or the last Replace
@@ -75,6 +77,7 @@ func (book *rulebook[R]) open(config Config[R]) error {
 		return err
 	}
 	book.config = config
+	book.turns = turns.New(config.MaxPromise)
 	book.prepare, book.observe = prepares[R](config.Observer)
 	rules, err := book.compile(config.Rules)
 	if err != nil {
@@ -171,6 +174,7 @@ func (book *rulebook[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		fallback:  book.fallbackFor(has(func(rule Rule[R]) bool { return rule.OnFailure == FallBack })),
 		instances: book.config.Instances,
 		observe:   book.observe,
+		turns:     book.turns,
 	}
 	if !backends.IsInProcess(book.backend) && has(func(rule Rule[R]) bool { return rule.Local }) {
 		if book.local == nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/ground/call"
 	"github.com/weir-go/weir/internal/ground/endings"
 	"github.com/weir-go/weir/internal/ground/failure"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -31,6 +33,7 @@ type ruleSet[R any] struct {
 	ledger    *ledger        // nil: no rule has an end
 	endings   *ledger        // of these or earlier rules; nil: no rule had an end so far
 	local     *memory.Memory // nil: no rule is Local, or backend is in this process
+	turns     *turns.Table   // nil: denied requests are promised nothing
 }
 
 // closedRetryAfter is the RetryAfter of a rule that cannot decide.
@@ -495,4 +498,44 @@ func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
 	}
 	out[0].Source, out[0].Delay = source, found.delay(out[0].Delay)
 	return out[0], nil
+}
+
+// promise promises o, which is denied, a turn. If several rules deny, it is the latest of their
+// turns, and only the line of that rule grows: the others admit the request sooner.
+func (set *ruleSet[R]) promise(o *Outcome) {
+	instances := set.promisers()
+	var latest turns.Denial
+	turn := time.Duration(-1)
+	for i := range o.Len() {
+		d := o.At(i)
+		if d.Allowed || d.rule.mode != Enforce || !d.Source.Counted() {
+			continue
+		}
+		if d.RetryAfter == limits.Never {
+			return
+		}
+		denial := turns.Denial{Scope: d.rule.scope, Key: d.Key, Limit: *d.limit, Cost: d.Cost,
+			At: d.At, Wait: d.RetryAfter}
+		if d.Source < limits.SourceFallback { // a fallback decides by the share of this process
+			denial.Instances = instances
+		}
+		if wait := set.turns.Find(&denial); wait > turn {
+			turn, latest = wait, denial
+		}
+	}
+	if turn < 0 {
+		return
+	}
+	if turn = set.turns.Promise(&latest); turn > latest.Wait {
+		o.turn = int32(min((turn+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
+	}
+}
+
+// promisers returns how many processes promise turns of the backend's limits.
+func (set *ruleSet[R]) promisers() int {
+	if backends.IsInProcess(set.backend) {
+		return 1
+	}
+	counted, _ := call.Instances(set.backend) // a panic is an error of the next fallback
+	return max(set.instances, counted)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/turns"
 )
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -104,6 +105,15 @@ type Options struct {
 	// time to t of the rules that did not allow the request. At most 24h. 0: none.
 	Jitter time.Duration
 
+	// MaxPromise gives each of the clients that wait under one key a turn of its own, up to so far
+	// ahead: 2s to 24h. Retry-After is then the shortest wait for a client that is alone, and for
+	// those who wait together as many are told to come back in each second as the limit then admits.
+	// t and the other fields say the same, as with Jitter. The adapters apply it: they set
+	// [core.Config].MaxPromise, which says more. With a [Writer] alone, set that; the Writer writes
+	// [core.Outcome.Turn]. It does not go with Jitter, which would move clients out of their turns,
+	// and is at most MaxRetryAfter, if that is set. 0: every client is told the least wait.
+	MaxPromise time.Duration
+
 	// DiscordScopes maps names of rules to the X-RateLimit-Scope of their denials: see
 	// [DiscordScope]. nil: none.
 	DiscordScopes map[string]DiscordScope
@@ -145,6 +155,17 @@ func (o *Options) validate(policies []policy) error {
 	}
 	if o.Jitter < 0 || o.Jitter > maxJitter {
 		errs = append(errs, fmt.Errorf("headers: jitter: must be 0 to 24h (got %v)", o.Jitter))
+	}
+	if err := turns.Validate(o.MaxPromise); err != nil {
+		errs = append(errs, fmt.Errorf("headers: max promise: %w", err))
+	} else if o.MaxPromise > 0 && o.Jitter > 0 {
+		errs = append(errs, errors.New(
+			"headers: max promise: jitter would move clients out of their turns: remove one of them"))
+	}
+	if o.MaxRetryAfter >= time.Second && o.MaxPromise > o.MaxRetryAfter {
+		errs = append(errs, fmt.Errorf(
+			"headers: max promise: must be at most max retry after, %v, since no longer wait is told (got %v)",
+			o.MaxRetryAfter, o.MaxPromise))
 	}
 	if ietf := o.Formats == nil || slices.Contains(o.Formats, IETF); !ietf {
 		if o.PartitionKey != nil {

@@ -87,6 +87,9 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	default:
 		jitter := w.drawJitter()
 		retry := w.retry(o, jitter)
+		if turn := o.Turn(); turn != limits.Never { // what others wait before counts as jitter does
+			jitter += turn - o.RetryAfter()
+		}
 		shown := w.showsFields(o)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
@@ -159,7 +162,7 @@ func (w *Writer) appendFields(
 	}
 	if w.formats&xFormats != 0 {
 		least := int64(0) // of the reset
-		if w.jitter > 0 {
+		if w.jitter > 0 || jitter > 0 {
 			least = retry
 		}
 		text = w.x.appendTo(text, v, h, d, least)
@@ -176,7 +179,7 @@ func (w *Writer) drawJitter() time.Duration {
 
 // retry returns Retry-After in seconds for o, which is a denial, or 0 if no wait helps.
 func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
-	wait := o.RetryAfter()
+	wait := o.Turn()
 	if wait == limits.Never {
 		return 0
 	}

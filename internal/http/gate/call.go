@@ -168,7 +168,7 @@ func (g *Gate[R]) refuse(h http.Header, o *core.Outcome, a *answering) *Refusal 
 func (g *Gate[R]) wait(retry string, o *core.Outcome) time.Duration {
 	if g.options.Jitter == 0 && g.options.RetryAfter == headers.LeastWait && !g.options.CapPace &&
 		g.options.Custom == nil {
-		switch wait := o.RetryAfter(); {
+		switch wait := o.Turn(); {
 		case wait == limits.Never:
 			return 0
 		case wait > 0: // it is 0 if the queue is full

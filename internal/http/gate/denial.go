@@ -116,7 +116,7 @@ func costsTokens(o *core.Outcome) bool {
 func told(h http.Header, o *core.Outcome) string {
 	retry := answer.RetryAfter(h)
 	if retry == "" && headers.TooLong(h) {
-		if wait := o.RetryAfter(); wait != limits.Never {
+		if wait := o.Turn(); wait != limits.Never {
 			return strconv.FormatInt(int64((wait-1)/time.Second)+1, 10)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/internal/http/answer"
 	"github.com/weir-go/weir/internal/http/watch"
 )
@@ -130,6 +131,9 @@ func New[R any](config Config[R]) (*Gate[R], error) {
 		g.placing.onStatus = func(w http.ResponseWriter, _ R, f func(int)) http.ResponseWriter {
 			return watch.OnStatus(w, f)
 		}
+	}
+	if turns.Validate(config.Headers.MaxPromise) == nil { // otherwise the fields report it
+		config.MaxPromise = config.Headers.MaxPromise
 	}
 	observer := config.Observer
 	config.Observer = &preparing[R]{observer, &g.ruling}

@@ -1,0 +1,139 @@
+// Package turns promises turns to denied requests. A denial has a least wait, which is right for a
+// client that is alone. Fifty clients that are told the same least wait come back together, and most
+// of them are denied again. So each is told a wait of its own: the end of a line that this process
+// keeps for each key. A promise takes nothing from the limit, and is forgotten when it is past.
+package turns
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/keyhash"
+	"github.com/weir-go/weir/limits"
+)
+
+const (
+	least, most = 2 * time.Second, 24 * time.Hour
+
+	farthest      = int64(most / time.Microsecond)
+	mostInstances = 1_000_000
+)
+
+// Validate returns an error if a table cannot promise so far ahead. 0 is legal: no table.
+func Validate(reach time.Duration) error {
+	if reach != 0 && (reach < least || reach > most) {
+		return fmt.Errorf("must be 2s to 24h, or 0 for no promises (got %v)", reach)
+	}
+	return nil
+}
+
+// Denial is a denial by one rule.
+type Denial struct {
+	Scope, Key string
+	Limit      limits.Limit
+	Cost       int64
+	Instances  int // how many processes promise turns of the limit; below 2: this one alone
+	At         int64
+	Wait       time.Duration // the least wait
+}
+
+// Table has the ends of lines, in sets of four. It is safe for concurrent use.
+type Table struct {
+	reach  int64 // microseconds
+	hasher keyhash.Hasher
+	sets   [sets]atomic.Pointer[set] // nil until a key of the set is denied
+}
+
+const (
+	sets = 1 << 12
+	ways = 4
+)
+
+// set is the lines that share one place of the table.
+type set struct {
+	mu    sync.Mutex
+	lines [ways]line
+}
+
+// line is the last turn that was promised to requests of a key.
+type line struct {
+	hash uint64 // of scope and key; 0: empty
+	turn
+}
+
+// New returns a table that tells no wait beyond reach, which is legal, or nil if reach is 0.
+func New(reach time.Duration) *Table {
+	if reach == 0 {
+		return nil
+	}
+	return &Table{reach: reach.Microseconds(), hasher: keyhash.New()}
+}
+
+// Promises reports whether limits of this kind have turns. A ban and a concurrency limit have none:
+// nobody knows when requests end, and after a ban the key is fresh.
+func Promises(limit limits.Limit) bool {
+	kind := algorithm.Of(limit.Algorithm()).Kind
+	return kind == algorithm.Rates || kind == algorithm.Values
+}
+
+// Find returns the wait of a denied request that would be next in the line of its key.
+func (t *Table) Find(d *Denial) time.Duration { return t.next(d, false) }
+
+// Promise is Find that adds the request to the line.
+func (t *Table) Promise(d *Denial) time.Duration { return t.next(d, true) }
+
+// next returns the wait of a denied request. The last second before reach has no turns, so
+// requests that find no room in the line, and are told reach, come after those that have turns.
+func (t *Table) next(d *Denial, add bool) time.Duration {
+	natural := d.At + d.Wait.Microseconds()
+	last := d.At + t.reach - second
+	if d.Wait == limits.Never || natural > last || !Promises(d.Limit) {
+		return d.Wait
+	}
+	hash := t.hasher.Of(d.Scope, d.Key)
+	s := t.set(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.find(hash)
+	before := turn{at: math.MinInt64 / 2}
+	if l.hash == hash && l.at <= last { // otherwise the clock has stepped back
+		before = l.turn
+	}
+	own := after(before, natural, d)
+	if own.at > last {
+		return time.Duration(t.reach) * time.Microsecond
+	}
+	if add {
+		*l = line{hash, own}
+	}
+	return time.Duration(own.at-d.At) * time.Microsecond
+}
+
+// find returns the line of a key, or the one that gives way to it: the line that ends first.
+func (s *set) find(hash uint64) *line {
+	gives := &s.lines[0]
+	for i := range s.lines {
+		l := &s.lines[i]
+		if l.hash == hash {
+			return l
+		}
+		if l.at < gives.at {
+			gives = l
+		}
+	}
+	return gives
+}
+
+// set returns the set for a hash. It makes the set if necessary.
+func (t *Table) set(hash uint64) *set {
+	at := &t.sets[hash%sets]
+	if s := at.Load(); s != nil {
+		return s
+	}
+	at.CompareAndSwap(nil, new(set))
+	return at.Load()
+}
