@@ -2,7 +2,8 @@
 # Nine installers of packages through one token bucket of 10 a second, burst 10, by address, before a
 # mirror. Each installs about 61 packages with an empty cache. The mirror is made of one install with
 # npm, pip, cargo and go each, and asks nothing of the outside afterwards. A cell has whether the
-# install succeeded, its seconds, its denials, and the denials for each request that it needs.
+# install succeeded, the seconds from its first request to its last answer, its denials, and the
+# denials for each request that it needs. The ideal is the time in which the bucket admits them.
 #
 # It needs go, npm, python3 (3.9 or later, with venv) and cargo, and takes half an hour. Arguments are
 # names of installers, and then only these run. EACH=1 prints when each denied request came again.

@@ -4,7 +4,8 @@
 //
 //	installers -name 'npm 11.19.1' -serve npm=/tmp/cache -- bash -c 'npm install --registry $URL express'
 //
-// With -act it runs any program once, without a limit, and prints how many requests that costs.
+// With -act it runs any program once, without a limit, and prints how many requests that costs. With
+// -busy all requests are denied, and it prints the last line that the program says.
 //
 // Each run has a folder of its own, as HOME and as the directory of the command. -head prints the
 // head of the table.
@@ -30,7 +31,7 @@ const (
 	perSecond = 10
 	burst     = 10
 	queue     = 200
-	longest   = 3 * time.Minute // of one run
+	longest   = 5 * time.Minute // of one run
 )
 
 // Answer is a way to limit the mirror. The first has no limit.
@@ -40,12 +41,16 @@ type answer struct {
 	headers headers.Options
 }
 
+// busy is an answer that denies all: a limit of one at once, of which one is held.
+const busy = "busy"
+
 var (
 	bucket  = limits.TokenBucket(limits.PerSecond(perSecond), burst)
 	answers = []answer{
 		{name: "no limit"},
 		{name: "least wait", limit: bucket},
 		{name: "Jitter 8s", limit: bucket, headers: headers.Options{Jitter: 8 * time.Second}},
+		{name: "promises", limit: bucket, headers: headers.Options{MaxPromise: time.Minute}},
 		{name: "LeakyQueue", limit: limits.LeakyQueue(limits.PerSecond(perSecond), queue)},
 	}
 )
@@ -73,6 +78,7 @@ func main() {
 	head := flag.Bool("head", false, "print the head of the table and run nothing")
 	act := flag.String("act", "",
 		"what the program does: print what it costs, instead of denying; PACKAGES becomes their number")
+	denied := flag.Bool(busy, false, "deny every request, for a second each time")
 	flag.Parse()
 	if *head {
 		printHead(*act != "")
@@ -106,6 +112,15 @@ func main() {
 			r.log(*name + ", " + a.name)
 		}
 		return r
+	}
+	if *denied {
+		r := once(answer{name: busy, limit: limits.Concurrent(1)})
+		exit := "0"
+		if r.failed != "" {
+			exit = strings.TrimPrefix(r.failed[:strings.Index(r.failed, ":")], "exit status ")
+		}
+		fmt.Printf("| %s | %d | %s | %s |\n", *name, r.denials(), exit, r.said)
+		return
 	}
 	free := once(answers[0])
 	if free.failed != "" {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -24,6 +27,7 @@ import (
 // Request is what the limiter made of one request.
 type request struct {
 	at     time.Duration // since the start
+	end    time.Duration // of the answer
 	path   string
 	status int    // 0: its client left before
 	told   string // Retry-After
@@ -32,9 +36,10 @@ type request struct {
 // Report is what an installer did.
 type report struct {
 	requests []request
-	atOnce   int // most requests in flight
-	took     time.Duration
-	failed   string // the last line of its output, if it failed
+	atOnce   int           // most requests in flight
+	took     time.Duration // from the first request to the last answer
+	said     string        // the last line of its output
+	failed   string        // how it failed, with that line
 }
 
 func (r *report) denials() (n int) {
@@ -116,6 +121,11 @@ func run(packages http.Handler, a answer, command []string) (*report, error) {
 			return nil, err
 		}
 		handler = limiter.Handler(packages)
+		if a.name == busy {
+			held := limiter.Decide(&http.Request{Method: "GET", URL: &url.URL{Path: "/"},
+				RemoteAddr: "127.0.0.1:1"})
+			defer held.End(core.Result{})
+		}
 	}
 	w := &watch{next: handler}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -145,14 +155,19 @@ func run(packages http.Handler, a answer, command []string) (*report, error) {
 	process.WaitDelay = time.Second
 	w.start = time.Now()
 	output, err := process.CombinedOutput()
-	r := &report{took: time.Since(w.start)}
+	r := &report{}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	r.said = lines[len(lines)-1]
 	if err != nil {
-		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-		r.failed = err.Error() + ": " + lines[len(lines)-1]
+		r.failed = err.Error() + ": " + r.said
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.requests, r.atOnce = slices.Clone(w.requests), w.atOnce
+	if len(r.requests) > 0 {
+		last := slices.MaxFunc(r.requests, func(a, b request) int { return cmp.Compare(a.end, b.end) })
+		r.took = last.end - r.requests[0].at
+	}
 	return r, nil
 }
 
@@ -178,7 +193,8 @@ func (w *watch) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.inFlight--
-	w.requests[i].status, w.requests[i].told = status.status, rw.Header().Get("Retry-After")
+	q := &w.requests[i]
+	q.end, q.status, q.told = time.Since(w.start), status.status, rw.Header().Get("Retry-After")
 }
 
 // StatusWriter notes the status.
