@@ -77,7 +77,7 @@ through() {
 manifest='echo "$MANIFEST" >package.json'
 "$dir/installers" -head ${COST:+-act any}
 through npm=npm npm "$(npm --version)" "$manifest
-npm install --registry \$URL/ --no-fund --no-audit --ignore-scripts"
+npm install --registry \$URL/ --no-fund --no-audit --ignore-scripts --no-update-notifier"
 through npm=npm pnpm "$(pnpm --version)" "$manifest
 pnpm install --registry \$URL/ --ignore-scripts --store-dir store"
 through npm=npm yarn-1 "$(node "$YARN" --version)" "$manifest

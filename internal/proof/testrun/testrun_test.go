@@ -23,6 +23,7 @@ const root = "../../.."
 var starters = []string{
 	"internal/proof/testrun/testrun.go",
 	"benchmarks/*.go",
+	"benchmarks/between/installers/*.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
