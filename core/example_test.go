@@ -343,6 +343,24 @@ func ExampleOutcome_Delay() {
 	// denied start after 0s or retry after 250ms
 }
 
+func ExampleOutcome_Turn() {
+	limiter := core.MustNew(core.Config[job]{
+		MaxPromise: 5 * time.Minute,
+		Rules: []core.Rule[job]{
+			{Name: "per-customer", Limit: limits.TokenBucket(limits.PerMinute(1), 1), Key: byCustomer},
+		},
+	})
+	limiter.Decide(context.Background(), job{customer: "ann"})
+	for range 3 {
+		outcome := limiter.Decide(context.Background(), job{customer: "ann"})
+		fmt.Println(outcome.RetryAfter().Round(time.Second), outcome.Turn().Round(time.Second))
+	}
+	// Output:
+	// 1m0s 1m0s
+	// 1m0s 2m0s
+	// 1m0s 3m0s
+}
+
 func ExampleOutcome_BindingRule() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
 		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)),

@@ -24,16 +24,18 @@ var rule = core.Rule[string]{
 
 // decide returns the last of n outcomes for one client under rules, at noon.
 func decide(n int, rules ...core.Rule[string]) *core.Outcome {
-	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	limiter := core.MustNew(core.Config[string]{
-		Rules:   rules,
-		Backend: memory.MustNew(memory.Options{MaxKeys: 10, Clock: func() time.Time { return noon }}),
-	})
+	limiter := core.MustNew(core.Config[string]{Rules: rules, Backend: atNoon()})
 	var outcome core.Outcome
 	for range n {
 		outcome = limiter.Decide(context.Background(), "client")
 	}
 	return &outcome
+}
+
+// atNoon returns a backend whose time stands still.
+func atNoon() *memory.Memory {
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	return memory.MustNew(memory.Options{MaxKeys: 10, Clock: func() time.Time { return noon }})
 }
 
 // print prints the fields of h in the order of their names.
@@ -399,6 +401,28 @@ func ExampleOptions_jitter() {
 	// Output:
 	// true true
 	// true
+}
+
+// The adapters set MaxPromise of the limiter by that of the options.
+func ExampleOptions_maxPromise() {
+	bucket := rule
+	bucket.Limit = limits.TokenBucket(limits.PerMinute(1), 1)
+	rules := []core.Rule[string]{bucket}
+	options := headers.Options{MaxPromise: 5 * time.Minute}
+	limiter := core.MustNew(core.Config[string]{Rules: rules, MaxPromise: options.MaxPromise, Backend: atNoon()})
+	writer := headers.MustNew(options, rules)
+
+	limiter.Decide(context.Background(), "client")
+	for range 3 {
+		h := http.Header{}
+		outcome := limiter.Decide(context.Background(), "client")
+		writer.Write(h, &outcome)
+		fmt.Println(h.Get("RateLimit"), h.Get("Retry-After"))
+	}
+	// Output:
+	// "default";r=0;t=60 60
+	// "default";r=0;t=120 120
+	// "default";r=0;t=180 180
 }
 
 func ExampleDigest() {

@@ -148,6 +148,30 @@ func TestJitterOfUpToADayIsLegal(t *testing.T) {
 	}
 }
 
+func TestMaxPromiseGoesNeitherWithJitterNorBeyondTheBound(t *testing.T) {
+	for _, tt := range []struct {
+		options headers.Options
+		want    string // "": legal
+	}{
+		{headers.Options{MaxPromise: time.Minute}, ""},
+		{headers.Options{MaxPromise: 24 * time.Hour}, ""},
+		{headers.Options{MaxPromise: time.Minute, MaxRetryAfter: time.Minute}, ""},
+		{headers.Options{MaxPromise: time.Second}, "headers: max promise: must be 2s to 24h, or 0 for no promises (got 1s)"},
+		{headers.Options{MaxPromise: -1}, "headers: max promise: must be 2s to 24h"},
+		{headers.Options{MaxPromise: 25 * time.Hour}, "headers: max promise: must be 2s to 24h"},
+		{headers.Options{MaxPromise: time.Minute, Jitter: 1},
+			"headers: max promise: jitter would move clients out of their turns: remove one of them"},
+		{headers.Options{MaxPromise: time.Minute, MaxRetryAfter: 59 * time.Second},
+			"headers: max promise: must be at most max retry after, 59s"},
+	} {
+		_, err := headers.New[string](tt.options, nil)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%v with jitter %v, at most %v: error %v, want %q", tt.options.MaxPromise, tt.options.Jitter,
+				tt.options.MaxRetryAfter, err, tt.want)
+		}
+	}
+}
+
 func TestNewKeepsNothingOfItsArguments(t *testing.T) {
 	formats := []headers.Format{headers.IETF}
 	policies := []published{perMinute}

@@ -89,6 +89,9 @@ it at once.`,
 		"answer denied checks over HTTP with this `status`; nginx needs 403 (default 429)")
 	f.BoolVar(&o.Bots, "bots", false,
 		"write denied checks so that libraries of bots read them, as those for Telegram do")
+	f.DurationVar(&o.MaxPromise, "max-promise", 0,
+		"tell each of those who wait under one key a turn of its own, up to this `time` ahead, 2s to 24h, "+
+			"instead of all the least wait")
 	f.StringVar(&o.Redis, "redis", "",
 		"count in Redis at this `URL`; otherwise that of WEIR_REDIS_URL")
 	f.StringVar(&o.Access.CA, "redis-tls-ca", "",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
@@ -329,7 +330,7 @@ func (d *decision) statusOf(p *planned, j int) Status {
 		s.decided(&d.out[j], p.hits)
 		return s
 	}
-	most := (min(int64(s.Limit.RequestsPerUnit), maxRequests) + d.sharing - 1) / d.sharing
+	most := d.mostOf(p, l)
 	used := d.usedBefore(j)
 	if !p.refund {
 		used += p.hits
@@ -352,6 +353,35 @@ func (s *Status) decided(d *limits.Decision, hits int64) {
 	case d.RetryAfter != limits.Never:
 		s.Reset = inSeconds(d.RetryAfter)
 	}
+}
+
+// denial describes the denial of the j-th charge, one of p.
+func (d *decision) denial(p *planned, j int) turns.Denial {
+	l, ch, out := &p.limits[j-p.first], &d.charges[j], &d.out[j]
+	denial := turns.Denial{
+		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, At: out.At, Wait: out.RetryAfter,
+	}
+	switch {
+	case l.native && out.Allowed: // it asks without hits
+		denial.Wait = out.EffectiveWindow
+	case l.native:
+	default:
+		denial.Wait = limits.Never
+		if most := d.mostOf(p, l); most > 0 && p.hits <= most {
+			_, end, _ := ch.Limit.Window(time.UnixMicro(out.At))
+			denial.Limit, denial.Wait = ch.Limit.WithUnits(most), end.Sub(time.UnixMicro(out.At))
+		}
+	}
+	return denial
+}
+
+// mostOf returns how many units a window of l, a limit of p by unit, has.
+func (d *decision) mostOf(p *planned, l *limit) int64 {
+	units := l.shown.RequestsPerUnit
+	if p.override != nil {
+		units = p.override.RequestsPerUnit
+	}
+	return (min(int64(units), maxRequests) + d.sharing - 1) / d.sharing
 }
 
 // usedBefore returns how many units of its window were used before the j-th charge. Remaining

@@ -46,6 +46,10 @@ type Answer struct {
 	Statuses []Status // one for each descriptor, in order
 	Source   Source   // who counted
 
+	// Turn is when a request that is Over may come again if [Options].MaxPromise is set: a turn of its
+	// own, not before the Reset of a status that is over. 0: no turn is promised.
+	Turn time.Duration
+
 	// Metadata has that of the rules that are not exceeded, as the file has it. It is not to
 	// be modified. nil: the rules have no metadata.
 	Metadata map[string]any

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/gateway/internal/minutely"
 	"github.com/weir-go/weir/internal/ground/call"
+	"github.com/weir-go/weir/internal/ground/turns"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -35,6 +37,10 @@ type Options struct {
 	// Backend counts if that is larger. 0: the whole limit, unless Backend counts.
 	Instances int
 
+	// MaxPromise is how far ahead a denied request may be promised a turn of its own, in Answer.Turn:
+	// 2s to 24h, see core.Config. 0: all are told the same wait.
+	MaxPromise time.Duration
+
 	// MaxDetailed is how many values of requests metrics tell apart, for rules with
 	// detailed_metric or value_to_metric. 0: 1,000.
 	MaxDetailed int
@@ -48,6 +54,7 @@ type Options struct {
 type Service struct {
 	backend, fallback backends.Backend
 	instances         int
+	turns             *turns.Table // nil: no turns are promised
 	inForce           atomic.Pointer[snapshot]
 	counts            registry
 	failing, invalid  minutely.Log
@@ -71,6 +78,9 @@ func New(config *Config, o Options) (*Service, error) {
 		errs = append(errs,
 			fmt.Errorf("descriptors: Instances must not be negative (got %d)", o.Instances))
 	}
+	if err := turns.Validate(o.MaxPromise); err != nil {
+		errs = append(errs, fmt.Errorf("descriptors: MaxPromise: %w", err))
+	}
 	if o.MaxDetailed < 0 {
 		errs = append(errs,
 			fmt.Errorf("descriptors: MaxDetailed must not be negative (got %d)", o.MaxDetailed))
@@ -80,6 +90,7 @@ func New(config *Config, o Options) (*Service, error) {
 	}
 	s := &Service{
 		backend: o.Backend, fallback: o.Fallback, instances: o.Instances,
+		turns:  turns.New(o.MaxPromise),
 		counts: registry{maxDetailed: o.MaxDetailed},
 		failing: minutely.Log{
 			Logger: o.Logger, Level: slog.LevelWarn, Text: "descriptors: the backend fails",
@@ -160,6 +171,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 		s.refund(ctx, of, a.Source)
 	}
 	of.conclude(&a)
+	if s.turns != nil && a.Over {
+		a.Turn = s.promise(of, a.Source)
+	}
 	s.counts.count(&counts, of, r, &a)
 	return a, nil
 }
@@ -191,6 +205,35 @@ func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
 		return NotCounted, ErrUnavailable
 	}
 	return Fallback, nil
+}
+
+// promise promises a turn to a request that is over limits, and returns its wait: the latest of
+// the turns, which alone makes its line longer.
+func (s *Service) promise(d *decision, by Source) time.Duration {
+	instances := 1
+	if by == Backend && !backends.IsInProcess(s.backend) {
+		counted, _ := call.Instances(s.backend) // a panic is an error of the next fallback
+		instances = max(s.instances, counted)
+	}
+	var latest turns.Denial
+	turn := time.Duration(-1)
+	for i := range d.planned {
+		p := &d.planned[i]
+		for j := p.first; j < p.end; j++ {
+			if p.rule.shadow || !d.statusOf(p, j).Over {
+				continue
+			}
+			denial := d.denial(p, j)
+			denial.Instances = instances
+			if wait := s.turns.Find(&denial); wait > turn {
+				turn, latest = wait, denial
+			}
+		}
+	}
+	if turn < 0 || turn == limits.Never {
+		return 0
+	}
+	return s.turns.Promise(&latest)
 }
 
 // refund returns the units of descriptors that are to be refunded, and the one unit of each

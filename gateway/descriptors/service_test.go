@@ -698,3 +698,48 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// Two a minute by unit, and a bucket of one in ten seconds.
+func TestADeniedRequestIsPromisedATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins with a minute
+		config, err := descriptors.Parse(descriptors.File{Name: "d.yaml", Text: []byte(`domain: d
+descriptors:
+  - key: window
+    rate_limit: {unit: minute, requests_per_unit: 2}
+  - key: bucket
+    rate_limit: {algorithm: token-bucket 6/minute burst 1}
+  - key: shadow
+    rate_limit: {unit: day, requests_per_unit: 0}
+    shadow_mode: true
+`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := descriptors.MustNew(config, descriptors.Options{MaxPromise: 2 * time.Hour})
+		plain := descriptors.MustNew(config, descriptors.Options{})
+		for _, tt := range []struct{ text, want string }{
+			{"window=1", "0s 0s 1m0s 1m0s 2m0s 2m0s"},
+			{"bucket=1 ; shadow=1", "0s 10s 20s 30s 40s 50s"},
+			{"window=2 ; bucket=2", "0s 10s 1m0s 1m0s 2m0s 2m0s"},
+			{"bucket=3 +2", "0s 0s 0s 0s 0s 0s"}, // never fits
+		} {
+			got := ""
+			for range 6 {
+				for _, service := range []*descriptors.Service{s, plain} {
+					a, err := service.Decide(t.Context(), ask(t, tt.text))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if service == s {
+						got += " " + a.Turn.String()
+					} else if a.Turn != 0 {
+						t.Errorf("%s: %v without promises", tt.text, a.Turn)
+					}
+				}
+			}
+			if got[1:] != tt.want {
+				t.Errorf("%s: turns %s, want %s", tt.text, got[1:], tt.want)
+			}
+		}
+	})
+}

@@ -286,6 +286,41 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 	}
 }
 
+// One in ten minutes, in a memory whose time stands still: the turns are ten and twenty minutes away.
+func TestTheFieldsTellTurns(t *testing.T) {
+	text := "domain: d\ndescriptors:\n  - {key: k, rate_limit: {algorithm: token-bucket 6/hour burst 1}}\n"
+	config, err := descriptors.Parse(descriptors.File{Name: "d", Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	clock := memory.MustNew(memory.Options{Clock: func() time.Time { return noon }})
+	client := rateLimits(t, descriptors.MustNew(config, descriptors.Options{Backend: clock, MaxPromise: time.Hour}),
+		envoy.RateLimitOptions{Fields: true})
+	got := ""
+	for range 3 {
+		response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+			Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "1")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range response.ResponseHeadersToAdd {
+			if f.Key != "RateLimit-Limit" && f.Key != "RateLimit-Remaining" {
+				got += f.Key + " " + f.Value + ", "
+			}
+		}
+		for _, s := range response.Statuses {
+			got += s.DurationUntilReset.AsDuration().String() + "; "
+		}
+	}
+	want := "RateLimit-Reset 600, 10m0s; RateLimit-Reset 600, Retry-After 600, 10m0s; " +
+		"RateLimit-Reset 1200, Retry-After 1200, 10m0s; "
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
 func TestAGlobalShadowAnswersOK(t *testing.T) {
 	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{Shadow: true, Fields: true})
 	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -165,7 +166,11 @@ func fieldsOf(a *descriptors.Answer, denied bool) []*core.HeaderValue {
 	if binds == nil {
 		return nil
 	}
-	reset := strconv.FormatInt(int64(binds.Reset.Seconds()), 10)
+	wait := binds.Reset
+	if denied && wait > 0 {
+		wait = max(wait, a.Turn+time.Second-1) // rounded up, as resets are
+	}
+	reset := strconv.FormatInt(int64(wait.Seconds()), 10)
 	fields := []*core.HeaderValue{
 		{Key: "RateLimit-Limit", Value: strconv.FormatUint(uint64(binds.Limit.RequestsPerUnit), 10)},
 		{Key: "RateLimit-Remaining", Value: strconv.FormatUint(uint64(binds.Remaining), 10)},

@@ -246,7 +246,7 @@ func denied(w http.ResponseWriter, r *http.Request, outcome core.Outcome) {
 	w.WriteHeader(outcome.Status())
 	json.NewEncoder(w).Encode(denial{
 		Message:    "You are being rate limited.",
-		RetryAfter: outcome.RetryAfter().Seconds(),
+		RetryAfter: outcome.Turn().Seconds(),
 		Global:     isGlobal,
 	})
 }

@@ -96,7 +96,7 @@ func constructors() []constructor {
 			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
 		}
 		engine = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory,
-			Fallback: nilMemory}
+			Fallback: nilMemory, MaxPromise: -1}
 		onHTTP = nethttp.Config{Rules: []nethttp.Rule{wrongRule[*http.Request]()}, Instances: -1, Backend: nilMemory}
 		onGin  = ginmw.Config{Rules: []ginmw.Rule{wrongRule[*gin.Context]()}, Instances: -1, Backend: nilMemory}
 		onEcho = echomw.Config{Rules: []echomw.Rule{wrongRule[echo.Context]()}, Instances: -1, Backend: nilMemory}
@@ -105,6 +105,7 @@ func constructors() []constructor {
 			Show:       9,
 			RetryAfter: 9,
 			Jitter:     -1,
+			MaxPromise: -1,
 			Hidden:     []string{"x"},
 		}
 		sources  = admin.Sources{Limiters: map[string]admin.Limiter{"api": nil}}
@@ -176,7 +177,8 @@ func constructors() []constructor {
 			"shed: slo: ", "shed: limit: ", "shed: max in flight: ", "shed: max wait: ", "shed: max waiting: ",
 			"shed: mode: ", "shed: class 0: name: ", "shed: class 0: share: "),
 		of("core.New", func() (*core.Limiter[string], error) { return core.New(engine) },
-			func() *core.Limiter[string] { return core.MustNew(engine) }, append(engineIs, "core: fallback: ")...),
+			func() *core.Limiter[string] { return core.MustNew(engine) }, append(engineIs, "core: fallback: ",
+				"core: max promise: ")...),
 		of("nethttp.New", func() (*nethttp.Limiter, error) { return nethttp.New(onHTTP) },
 			func() *nethttp.Limiter { return nethttp.MustNew(onHTTP) }, engineIs...),
 		of("tokens.New", func() (*tokens.Meter, error) { return tokens.New(models) },
@@ -190,7 +192,8 @@ func constructors() []constructor {
 			func() *echomw.Limiter { return echomw.MustNew(onEcho) }, engineIs...),
 		of("headers.New", func() (*headers.Writer, error) { return headers.New[int](fields, nil) },
 			func() *headers.Writer { return headers.MustNew[int](fields, nil) },
-			"headers: formats: ", "headers: show: ", "headers: retry after: ", "headers: jitter: ", "headers: hidden: "),
+			"headers: formats: ", "headers: show: ", "headers: retry after: ", "headers: jitter: ", "headers: hidden: ",
+			"headers: max promise: "),
 		of("admin.New", func() (http.Handler, error) { return admin.New(nil, sources, page) },
 			func() http.Handler { return admin.MustNew(nil, sources, page) },
 			"admin: who: ", "admin: stats: ", `admin: limiter "api": `, "admin: hosts: ", "admin: keys: "),

@@ -224,6 +224,9 @@ func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 		"a wait that is a window": with(
 			one("per-client", limits.TokenBucket(limits.PerMinute(2), 1), a.Lift(client)),
 			func(c *Config[R]) { c.Headers.RetryAfter = headers.Window }),
+		"those who wait together are told a turn each": with(
+			one("all", limits.TokenBucket(limits.PerMinute(2), 1), everybody),
+			func(c *Config[R]) { c.Headers.MaxPromise = 70 * time.Second }),
 		"limits by plan": with(perMinute("plan", 1), func(c *Config[R]) {
 			c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, withoutKey(a.LiftLimit(plan))
 		}),

@@ -179,6 +179,12 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 		"a wait too long for Retry-After": {
 			Site: with(perMinute("per-client", 1),
 				func(c *Config[R]) { c.Headers.MaxRetryAfter = 59 * time.Second })},
+		"those who wait together are told a turn each": {
+			Site: with(one("all", limits.TokenBucket(limits.PerMinute(2), 1), keyfuncs.Constant[R]("all")),
+				func(c *Config[R]) {
+					c.Headers.Formats = []headers.Format{headers.IETF, headers.DeltaSeconds}
+					c.Headers.MaxPromise = 70 * time.Second
+				})},
 		"a document that libraries of bots read": {
 			Site: with(perMinute("per-client", 1),
 				func(c *Config[R]) { c.Headers.Body = headers.Bots })},

@@ -44,7 +44,8 @@ type Config struct {
 	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
 	Proxies               []string
 	DeniedStatus          int
-	Bots                  bool // denied checks have the members of headers.Bots
+	Bots                  bool          // denied checks have the members of headers.Bots
+	MaxPromise            time.Duration // see headers.Options; 0: no turns are promised
 	TLS                   TLS
 	Socket                Socket // of the addresses that are unix sockets
 
@@ -200,7 +201,8 @@ func (s *service) load() error {
 	}
 	if limitPaths != nil {
 		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths,
-			descriptors.Options{Backend: counted, Fallback: fallback, Instances: s.Instances, Logger: s.Logger})
+			descriptors.Options{Backend: counted, Fallback: fallback, Instances: s.Instances,
+				MaxPromise: s.MaxPromise, Logger: s.Logger})
 		if err != nil {
 			return err
 		}
@@ -215,7 +217,7 @@ func (s *service) load() error {
 	if err := suits(policyPath, s.policy); err != nil {
 		return err
 	}
-	var fields headers.Options
+	fields := headers.Options{MaxPromise: s.MaxPromise}
 	if s.Bots {
 		fields.Body = headers.Bots
 	}

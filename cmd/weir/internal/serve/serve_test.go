@@ -246,6 +246,31 @@ func TestADeniedCheckIsReadByLibrariesOfBotsIfAskedFor(t *testing.T) {
 	}
 }
 
+func TestDeniedChecksAreToldTurnsIfAskedFor(t *testing.T) {
+	slow := "version: 1\nrules: [{name: all, key: everybody, limit: token-bucket 1/1h burst 1}]\n"
+	for reach, want := range map[time.Duration]int{0: 1, 12 * time.Hour: 2} {
+		r := start(t, Config{Paths: []string{fileOf(t, "weir.yaml", slow)}, MaxPromise: reach})
+		hours := 0
+		for range 3 {
+			request, _ := http.NewRequest("GET", "http://"+r.check+"/check", nil)
+			request.Header = http.Header{
+				"X-Forwarded-Method": {"GET"}, "X-Forwarded-Host": {"shop.example"},
+				"X-Forwarded-Uri": {"/"}, "X-Forwarded-For": {"203.0.113.7"},
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+			hours = (seconds + 1800) / 3600
+		}
+		if hours != want {
+			t.Errorf("%v: the second denial waits for %d hours, want %d", reach, hours, want)
+		}
+	}
+}
+
 func TestServicesOnOneRedisCountEachOther(t *testing.T) {
 	address, err := freeport.Address()
 	if err != nil {
