@@ -25,6 +25,23 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// A denied request, whose key has a line of turns, or none.
+func BenchmarkDecideDenied(b *testing.B) {
+	for _, reach := range []time.Duration{0, time.Minute} {
+		b.Run("MaxPromise="+reach.String(), func(b *testing.B) {
+			limiter := core.MustNew(core.Config[string]{MaxPromise: reach, Rules: []core.Rule[string]{{
+				Name:  "per-client",
+				Limit: limits.TokenBucket(limits.PerSecond(10), 1),
+				Key:   func(key string) (string, error) { return key, nil },
+			}}})
+			b.ReportAllocs()
+			for b.Loop() {
+				limiter.Decide(context.Background(), "198.51.100.7")
+			}
+		})
+	}
+}
+
 // A request with an end, from start to end, beside one that two rates decide.
 func BenchmarkStartToEnd(b *testing.B) {
 	key := func(key string) (string, error) { return key, nil }

@@ -164,7 +164,7 @@ func (o *Options) validate(policies []policy) error {
 	}
 	if o.MaxRetryAfter >= time.Second && o.MaxPromise > o.MaxRetryAfter {
 		errs = append(errs, fmt.Errorf(
-			"headers: max promise: must be at most max retry after, %v, since no longer wait is told (got %v)",
+			"headers: max promise: must be at most max retry after, %v: no longer wait is told (got %v)",
 			o.MaxRetryAfter, o.MaxPromise))
 	}
 	if ietf := o.Formats == nil || slices.Contains(o.Formats, IETF); !ietf {

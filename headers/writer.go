@@ -85,11 +85,9 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
 	default:
-		jitter := w.drawJitter()
-		retry := w.retry(o, jitter)
-		if turn := o.Turn(); turn != limits.Never { // what others wait before counts as jitter does
-			jitter += turn - o.RetryAfter()
-		}
+		least, turn, jitter := o.RetryAfter(), o.Turn(), w.drawJitter()
+		retry := w.retry(o, turn, jitter)
+		jitter += turn - least // a turn of its own moves the fields as jitter does
 		shown := w.showsFields(o)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)
@@ -177,9 +175,8 @@ func (w *Writer) drawJitter() time.Duration {
 	return time.Duration(rand.Int64N(int64(w.jitter) + 1))
 }
 
-// retry returns Retry-After in seconds for o, which is a denial, or 0 if no wait helps.
-func (w *Writer) retry(o *core.Outcome, jitter time.Duration) int64 {
-	wait := o.Turn()
+// retry returns Retry-After in seconds for o, a denial that is to wait, or 0 if no wait helps.
+func (w *Writer) retry(o *core.Outcome, wait, jitter time.Duration) int64 {
 	if wait == limits.Never {
 		return 0
 	}

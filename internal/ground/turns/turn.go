@@ -15,8 +15,8 @@ const second = int64(time.Second / time.Microsecond)
 // promised for it, or the fraction of a microsecond that belongs to it, in parts of a rate's units.
 type turn struct{ at, units int64 }
 
-// after returns the turn of a request that finds a line which ends with last. natural is the instant
-// at which the request fits if nobody else comes.
+// after returns the turn of a request that finds a line which ends with last. natural is when the
+// request fits if nothing else comes.
 //
 // A limit whose units come back together, at the end of a window, promises each window to as many
 // units as it has. The others promise one unit after the other, at their pace.

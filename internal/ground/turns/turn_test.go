@@ -3,6 +3,7 @@ package turns
 import (
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -194,4 +195,22 @@ func FuzzTurnsAreNeverBeforeTheLeastWait(f *testing.F) {
 			before = got
 		}
 	})
+}
+
+func TestRequestsAtOnceGetATurnEach(t *testing.T) {
+	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(10), 10)
+	var all sync.WaitGroup
+	told := make([]time.Duration, 200)
+	for i := range told {
+		all.Go(func() {
+			told[i] = table.Promise(&Denial{Scope: "s", Key: "k", Limit: bucket, Cost: 1, At: midnight, Wait: 100 * ms})
+		})
+	}
+	all.Wait()
+	slices.Sort(told)
+	for i, wait := range told {
+		if want := time.Duration(i+1) * 100 * ms; wait != want {
+			t.Fatalf("turn %d is in %v, want %v", i, wait, want)
+		}
+	}
 }

@@ -1,7 +1,8 @@
 // Package turns promises turns to denied requests. A denial has a least wait, which is right for a
-// client that is alone. Fifty clients that are told the same least wait come back together, and most
-// of them are denied again. So each is told a wait of its own: the end of a line that this process
-// keeps for each key. A promise takes nothing from the limit, and is forgotten when it is past.
+// client that is alone. Fifty clients that are told the same least wait come back together, and
+// most of them are denied again. So each is told a wait of its own: the end of a line that this
+// process keeps for each key. A promise takes nothing from the limit, and is forgotten when it is
+// past. DESIGN 14 has the rules.
 package turns
 
 import (
@@ -73,9 +74,9 @@ func New(reach time.Duration) *Table {
 	return &Table{reach: reach.Microseconds(), hasher: keyhash.New()}
 }
 
-// Promises reports whether limits of this kind have turns. A ban and a concurrency limit have none:
-// nobody knows when requests end, and after a ban the key is fresh.
-func Promises(limit limits.Limit) bool {
+// promises reports whether limits of this kind have turns. Concurrency limits have none, since the
+// end of requests is not known, and bans have none, since a key is fresh after its ban.
+func promises(limit limits.Limit) bool {
 	kind := algorithm.Of(limit.Algorithm()).Kind
 	return kind == algorithm.Rates || kind == algorithm.Values
 }
@@ -91,7 +92,7 @@ func (t *Table) Promise(d *Denial) time.Duration { return t.next(d, true) }
 func (t *Table) next(d *Denial, add bool) time.Duration {
 	natural := d.At + d.Wait.Microseconds()
 	last := d.At + t.reach - second
-	if d.Wait == limits.Never || natural > last || !Promises(d.Limit) {
+	if d.Wait == limits.Never || natural > last || !promises(d.Limit) {
 		return d.Wait
 	}
 	hash := t.hasher.Of(d.Scope, d.Key)
