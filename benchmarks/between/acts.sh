@@ -23,7 +23,7 @@ wanted() { [[ "$names" == "  " || "$names" == *" $1 "* ]]; }
 # debian PACKAGE VERSION FILE extracts a package of Debian to a folder of its name, without installing it.
 debian() {
 	command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null &&
-		apt-get download -q "$1=$2" >&2 && dpkg-deb -x "$1"_*.deb "$1"
+		apt-get download -q -o APT::Sandbox::User=root "$1=$2" >&2 && dpkg-deb -x "$1"_*.deb "$1"
 }
 
 if [[ "$names" == "  " ]]; then

@@ -1,11 +1,11 @@
-// Installers runs an installer of packages against a mirror behind weir, once for each way in which
-// weir answers, and prints one row of a Markdown table. The mirror serves what the usual client of a
-// registry has left in a folder:
+// Installers runs an installer of packages against a mirror behind weir, once for each way in
+// which weir answers, and prints one row of a Markdown table. The mirror serves what the usual
+// client of a registry has left in a folder:
 //
-//	installers -name 'npm 11.19.1' -serve npm=/tmp/cache -- bash -c 'npm install --registry $URL express'
+//	installers -name npm -serve npm=/tmp/cache -- bash -c 'npm install --registry $URL express'
 //
-// With -act it runs any program once, without a limit, and prints how many requests that costs. With
-// -busy all requests are denied, and it prints the last line that the program says.
+// With -act it runs any program once, without a limit, and prints how many requests that costs.
+// With -busy all requests are denied, and it prints the last line that the program says.
 //
 // Each run has a folder of its own, as HOME and as the directory of the command. -head prints the
 // head of the table.
@@ -131,8 +131,8 @@ func main() {
 		fmt.Printf("| %s | %s | %d | %d |\n", *act, *name, n, free.atOnce)
 		return
 	}
-	row := []string{*name, fmt.Sprint(packages), fmt.Sprint(n), fmt.Sprintf("%.1f", ideal(n).Seconds()),
-		fmt.Sprintf("%.1f", free.took.Seconds())}
+	row := []string{*name, fmt.Sprint(packages), fmt.Sprint(n),
+		fmt.Sprintf("%.1f", ideal(n).Seconds()), fmt.Sprintf("%.1f", free.took.Seconds())}
 	for _, a := range answers[1:] {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), a.name) {
 			row = append(row, "")
@@ -152,7 +152,8 @@ func printHead(act bool) {
 		fmt.Println("| act | program | requests | at once |\n|---|---|---|---|")
 		return
 	}
-	head, line := "| installer | packages | requests | ideal, s | no limit, s |", "|---|---|---|---|---|"
+	head := "| installer | packages | requests | ideal, s | no limit, s |"
+	line := "|---|---|---|---|---|"
 	for _, a := range answers[1:] {
 		head, line = head+" "+a.name+" |", line+"---|"
 	}

@@ -67,7 +67,7 @@ func (m mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const binary = "application/octet-stream"
 
-// fromNPM reads the cache of npm, which has tarballs and index pages as the registry sent them.
+// fromNPM reads the cache of npm: tarballs, and index pages of the registry.
 func fromNPM(folder string) (http.Handler, error) {
 	const key = "make-fetch-happen:request-cache:"
 	m := mirror{}
@@ -171,14 +171,17 @@ func sum(data []byte) string {
 
 // fromCargo reads the home of cargo: crates, and the sparse index that cargo has cached.
 func fromCargo(folder string) (http.Handler, error) {
-	m := mirror{"/config.json": {body: []byte(`{"dl":"` + base + `/crates"}`), kind: "application/json"}}
+	m := mirror{"/config.json": {
+		body: []byte(`{"dl":"` + base + `/crates"}`), kind: "application/json",
+	}}
 	err := files(filepath.Join(folder, "registry", "cache"), func(path string, data []byte) error {
 		name := strings.TrimSuffix(filepath.Base(path), ".crate")
 		version := regexp.MustCompile(`-[0-9]+\.[0-9]+\.[0-9]+`).FindStringIndex(name)
 		if version == nil {
 			return fmt.Errorf("%s: has no version", path)
 		}
-		m["/crates/"+name[:version[0]]+"/"+name[version[0]+1:]+"/download"] = page{body: data, kind: binary}
+		crate, release := name[:version[0]], name[version[0]+1:]
+		m["/crates/"+crate+"/"+release+"/download"] = page{body: data, kind: binary}
 		return nil
 	})
 	if err != nil {

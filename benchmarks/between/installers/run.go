@@ -72,8 +72,8 @@ func (r *report) missing() (paths []string) {
 	return paths
 }
 
-// log prints served/denied for each second, and when each denied request came, what it was told, and
-// when it came again.
+// log prints served/denied for each second, and when each denied request came, what it was told,
+// and when it came again.
 func (r *report) log(name string) {
 	var seconds [][2]int
 	told := map[string][]string{}
@@ -186,7 +186,8 @@ func (w *watch) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.inFlight++
 	w.atOnce = max(w.atOnce, w.inFlight)
 	i := len(w.requests)
-	w.requests = append(w.requests, request{at: time.Since(w.start), path: r.Method + " " + r.URL.Path})
+	w.requests = append(w.requests,
+		request{at: time.Since(w.start), path: r.Method + " " + r.URL.Path})
 	w.mu.Unlock()
 	status := &statusWriter{ResponseWriter: rw, status: http.StatusOK}
 	w.next.ServeHTTP(status, r)

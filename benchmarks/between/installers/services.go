@@ -38,10 +38,13 @@ func serveGit(folder string) (http.Handler, error) {
 }
 
 // groups are the groups of a cluster without additions, with one version each, beside v1.
-var groups = strings.Fields(`admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io
-	apps authentication.k8s.io authorization.k8s.io autoscaling batch certificates.k8s.io
+var groups = strings.Fields(`
+	admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io apps
+	authentication.k8s.io authorization.k8s.io autoscaling batch certificates.k8s.io
 	coordination.k8s.io discovery.k8s.io events.k8s.io flowcontrol.apiserver.k8s.io
-	networking.k8s.io node.k8s.io policy rbac.authorization.k8s.io scheduling.k8s.io storage.k8s.io`)
+	networking.k8s.io node.k8s.io policy rbac.authorization.k8s.io scheduling.k8s.io
+	storage.k8s.io
+`)
 
 // serveKubernetes answers what kubectl get pods asks of an API server without pods. Like servers
 // before 1.26, it lists the resources of each group apart.
@@ -66,7 +69,8 @@ func serveKubernetes(string) (http.Handler, error) {
 	var all []object
 	for _, name := range groups {
 		version := object{"groupVersion": name + "/v1", "version": "v1"}
-		all = append(all, object{"name": name, "versions": []object{version}, "preferredVersion": version})
+		all = append(all,
+			object{"name": name, "versions": []object{version}, "preferredVersion": version})
 		// kubectl does not cache a group without resources.
 		answer("/apis/"+name+"/v1", list(name+"/v1", object{"name": "things", "singularName": "thing",
 			"namespaced": true, "kind": "Thing", "verbs": []string{"get", "list"}}))
