@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -500,34 +499,23 @@ func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
 	return out[0], nil
 }
 
-// promise promises o, which is denied, a turn. If several rules deny, it is the latest of their
-// turns, and only the line of that rule grows: the others admit the request sooner.
+// promise promises o, which is denied, a turn: the latest of those of the rules that deny.
 func (set *ruleSet[R]) promise(o *Outcome) {
-	instances := set.promisers()
-	var latest turns.Denial
-	turn := time.Duration(-1)
+	denials, instances := set.turns.Of(), set.promisers()
 	for i := range o.Len() {
 		d := o.At(i)
 		if d.Allowed || d.rule.mode != Enforce || !d.Source.Counted() {
 			continue
-		}
-		if d.RetryAfter == limits.Never {
-			return
 		}
 		denial := turns.Denial{Scope: d.rule.scope, Key: d.Key, Limit: *d.limit, Cost: d.Cost,
 			At: d.At, Wait: d.RetryAfter}
 		if d.Source < limits.SourceFallback { // a fallback decides by the share of this process
 			denial.Instances = instances
 		}
-		if wait := set.turns.Find(&denial); wait > turn {
-			turn, latest = wait, denial
-		}
+		denials.Add(&denial)
 	}
-	if turn < 0 {
-		return
-	}
-	if turn = set.turns.Promise(&latest); turn > latest.Wait {
-		o.turn = int32(min((turn+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
+	if turn := denials.Promise(); turn > o.RetryAfter() {
+		o.turn = int32((turn + time.Millisecond - 1) / time.Millisecond) // at most a day
 	}
 }
 

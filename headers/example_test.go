@@ -403,7 +403,7 @@ func ExampleOptions_jitter() {
 	// true
 }
 
-// The adapters set MaxPromise of the limiter by that of the options.
+// The adapters set both; this program has none.
 func ExampleOptions_maxPromise() {
 	bucket := rule
 	bucket.Limit = limits.TokenBucket(limits.PerMinute(1), 1)

@@ -108,10 +108,10 @@ type Options struct {
 	// MaxPromise gives each of the clients that wait under one key a turn of its own, up to so far
 	// ahead: 2s to 24h. Retry-After is then the shortest wait for a client that is alone, and for
 	// those who wait together as many are told to come back in each second as the limit then admits.
-	// t and the other fields say the same, as with Jitter. The adapters apply it: they set
-	// [core.Config].MaxPromise, which says more. With a [Writer] alone, set that; the Writer writes
-	// [core.Outcome.Turn]. It does not go with Jitter, which would move clients out of their turns,
-	// and is at most MaxRetryAfter, if that is set. 0: every client is told the least wait.
+	// t and the other fields say the same, as with Jitter. The adapters set [core.Config].MaxPromise
+	// to it, which says more; a program with a [Writer] of its own sets both. It does not go with
+	// Jitter, which would move clients out of their turns, and is at most MaxRetryAfter, if that is
+	// set. 0: every client is told the least wait.
 	MaxPromise time.Duration
 
 	// DiscordScopes maps names of rules to the X-RateLimit-Scope of their denials: see

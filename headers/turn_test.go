@@ -44,11 +44,33 @@ func TestATurnIsToldInAllFormats(t *testing.T) {
 			{headers.Options{Formats: []headers.Format{headers.OpenAI}}, []string{"Retry-After-Ms: 120000"}},
 		} {
 			h := http.Header{}
+			tt.options.MaxPromise = time.Hour
 			headers.MustNew(tt.options, rules).Write(h, &o)
 			for _, field := range append(tt.want, "Retry-After: 120") {
 				if !has(h, field) {
 					t.Errorf("%v: no %s in %v", tt.options.Formats, field, h)
 				}
+			}
+		}
+	})
+}
+
+// A window is told if it is longer than the turn, and nothing is added to it.
+func TestAWindowLongerThanTheTurnIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := rulesOf(published{Name: "hourly", Limit: limits.SlidingLog(limits.PerHour(60))})
+		l := core.MustNew(core.Config[string]{Rules: rules, MaxPromise: 2 * time.Hour})
+		for range 60 {
+			l.Decide(t.Context(), "client")
+		}
+		time.Sleep(58 * time.Minute)
+		l.Decide(t.Context(), "client")
+		o := l.Decide(t.Context(), "client")
+		for options, want := range map[headers.RetryAfter]string{headers.LeastWait: "180", headers.Window: "3600"} {
+			h := http.Header{}
+			headers.MustNew(headers.Options{RetryAfter: options, MaxPromise: 2 * time.Hour}, rules).Write(h, &o)
+			if got := h.Get("Retry-After"); got != want {
+				t.Errorf("%v: Retry-After %s, want %s", options, got, want)
 			}
 		}
 	})

@@ -15,6 +15,7 @@ type Writer struct {
 	formats     formats
 	rules       *rules
 	jitter      time.Duration
+	promises    bool
 	retryAfter  RetryAfter
 	maxRetry    int64 // seconds; 0: no bound
 	custom      func(http.Header, core.Outcome)
@@ -43,6 +44,7 @@ func newWriter(options Options, policies []policy, names *parameters) *Writer {
 		formats:     formats,
 		rules:       rules,
 		jitter:      options.Jitter,
+		promises:    options.MaxPromise > 0,
 		retryAfter:  options.RetryAfter,
 		maxRetry:    int64(options.MaxRetryAfter / time.Second),
 		custom:      options.Custom,
@@ -85,9 +87,13 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
 	default:
-		least, turn, jitter := o.RetryAfter(), o.Turn(), w.drawJitter()
-		retry := w.retry(o, turn, jitter)
-		jitter += turn - least // a turn of its own moves the fields as jitter does
+		least, jitter := o.RetryAfter(), w.drawJitter()
+		wait := least
+		if w.promises {
+			wait = o.Turn()
+		}
+		retry := w.retry(o, wait, jitter)
+		jitter += wait - least // a turn moves the fields as jitter does
 		shown := w.showsFields(o)
 		if o.Status() == http.StatusServiceUnavailable {
 			Delete(h)

@@ -207,33 +207,30 @@ func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
 	return Fallback, nil
 }
 
-// promise promises a turn to a request that is over limits, and returns its wait: the latest of
-// the turns, which alone makes its line longer.
+// promise promises a turn to a request that is over limits, the latest of their turns, and returns
+// the wait until then.
 func (s *Service) promise(d *decision, by Source) time.Duration {
 	instances := 1
 	if by == Backend && !backends.IsInProcess(s.backend) {
 		counted, _ := call.Instances(s.backend) // a panic is an error of the next fallback
 		instances = max(s.instances, counted)
 	}
-	var latest turns.Denial
-	turn := time.Duration(-1)
+	denials := s.turns.Of()
 	for i := range d.planned {
 		p := &d.planned[i]
 		for j := p.first; j < p.end; j++ {
-			if p.rule.shadow || !d.statusOf(p, j).Over {
-				continue
-			}
-			denial := d.denial(p, j)
-			denial.Instances = instances
-			if wait := s.turns.Find(&denial); wait > turn {
-				turn, latest = wait, denial
+			if !p.rule.shadow && d.statusOf(p, j).Over {
+				denial := d.denial(p, j)
+				denial.Instances = instances
+				denials.Add(&denial)
 			}
 		}
 	}
-	if turn < 0 || turn == limits.Never {
+	turn := denials.Promise()
+	if turn == limits.Never {
 		return 0
 	}
-	return s.turns.Promise(&latest)
+	return turn
 }
 
 // refund returns the units of descriptors that are to be refunded, and the one unit of each

@@ -17,10 +17,17 @@ var midnight = time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC).UnixMicro()
 func (t *Table) line(limit limits.Limit, instances int, at int64, wait time.Duration, costs ...int64,
 ) (waits []time.Duration) {
 	for _, cost := range costs {
-		waits = append(waits, t.Promise(&Denial{Scope: "s", Key: "k", Limit: limit, Cost: cost,
+		waits = append(waits, t.promise(&Denial{Scope: "s", Key: "k", Limit: limit, Cost: cost,
 			Instances: instances, At: at, Wait: wait}))
 	}
 	return waits
+}
+
+// promise promises a turn to a request that one rule denies.
+func (t *Table) promise(d *Denial) time.Duration {
+	denials := t.Of()
+	denials.Add(d)
+	return denials.Promise()
 }
 
 const (
@@ -129,7 +136,7 @@ func TestAClockThatStepsBackForgetsTurns(t *testing.T) {
 func TestAClientThatHammersDelaysItsOwnKeyAlone(t *testing.T) {
 	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(10), 10)
 	of := func(key string, at int64) time.Duration {
-		return table.Promise(&Denial{Scope: "s", Key: key, Limit: bucket, Cost: 1, At: at, Wait: 100 * ms})
+		return table.promise(&Denial{Scope: "s", Key: key, Limit: bucket, Cost: 1, At: at, Wait: 100 * ms})
 	}
 	at := midnight
 	for range 100_000 { // a thousand a second
@@ -152,24 +159,39 @@ func TestAFloodOfKeysMakesNoWaitLonger(t *testing.T) {
 	denial := func(key string) *Denial {
 		return &Denial{Scope: "s", Key: key, Limit: bucket, Cost: 1, At: midnight, Wait: 100 * ms}
 	}
-	table.Promise(denial("own"))
+	table.promise(denial("own"))
 	for i := range 100_000 {
-		if got := table.Promise(denial(string(binary(i)))); got != 100*ms {
+		if got := table.promise(denial(string(binary(i)))); got != 100*ms {
 			t.Fatalf("key %d waits for %v", i, got)
 		}
 	}
-	if got := table.Promise(denial("own")); got > 200*ms {
+	if got := table.promise(denial("own")); got > 200*ms {
 		t.Errorf("then its own wait is %v", got)
 	}
 }
 
 func binary(i int) []byte { return []byte{byte(i), byte(i >> 8), byte(i >> 16)} }
 
-func TestFindPromisesNothing(t *testing.T) {
-	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(10), 10)
-	d := &Denial{Scope: "s", Key: "k", Limit: bucket, Cost: 1, At: midnight, Wait: 100 * ms}
-	if a, b := table.Find(d), table.Find(d); a != 100*ms || b != 100*ms {
-		t.Errorf("got %v and %v, want 100ms twice", a, b)
+// The slow rule's turn is the latest, so the line of the fast one stays empty.
+func TestOfSeveralDenialsTheLatestTurnIsPromised(t *testing.T) {
+	table := New(time.Minute)
+	fast := Denial{Scope: "fast", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(10), 10), Cost: 1,
+		At: midnight, Wait: 100 * ms}
+	slow := Denial{Scope: "slow", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 10), Cost: 1,
+		At: midnight, Wait: s}
+	for i, want := range []time.Duration{s, 2 * s, 3 * s} {
+		denials := table.Of()
+		denials.Add([]*Denial{&fast, &slow}[i%2])
+		denials.Add([]*Denial{&slow, &fast}[i%2])
+		if got := denials.Promise(); got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	}
+	if got := table.promise(&fast); got != 100*ms {
+		t.Errorf("the fast rule alone: got %v, want 100ms", got)
+	}
+	if none := table.Of(); none.Promise() != 0 {
+		t.Error("no denials have a turn")
 	}
 }
 
@@ -203,7 +225,7 @@ func TestRequestsAtOnceGetATurnEach(t *testing.T) {
 	told := make([]time.Duration, 200)
 	for i := range told {
 		all.Go(func() {
-			told[i] = table.Promise(&Denial{Scope: "s", Key: "k", Limit: bucket, Cost: 1, At: midnight, Wait: 100 * ms})
+			told[i] = table.promise(&Denial{Scope: "s", Key: "k", Limit: bucket, Cost: 1, At: midnight, Wait: 100 * ms})
 		})
 	}
 	all.Wait()

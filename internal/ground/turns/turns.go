@@ -81,13 +81,43 @@ func promises(limit limits.Limit) bool {
 	return kind == algorithm.Rates || kind == algorithm.Values
 }
 
-// Find returns the wait of a denied request that would be next in the line of its key.
-func (t *Table) Find(d *Denial) time.Duration { return t.next(d, false) }
+// Denials are the denials of one request by several rules.
+type Denials struct {
+	table  *Table
+	n      int
+	latest Denial        // the one whose turn is latest
+	wait   time.Duration // until that turn; set once there are two
+}
 
-// Promise is Find that adds the request to the line.
-func (t *Table) Promise(d *Denial) time.Duration { return t.next(d, true) }
+// Of returns no denials yet.
+func (t *Table) Of() Denials { return Denials{table: t} }
 
-// next returns the wait of a denied request. The last second before reach has no turns, so
+// Add adds a denial.
+func (ds *Denials) Add(d *Denial) {
+	ds.n++
+	switch ds.n {
+	case 1:
+		ds.latest = *d
+		return
+	case 2:
+		ds.wait = ds.table.next(&ds.latest, false)
+	}
+	if wait := ds.table.next(d, false); wait > ds.wait {
+		ds.latest, ds.wait = *d, wait
+	}
+}
+
+// Promise promises the request the latest of the turns, and returns the wait until then: 0 if there
+// are no denials. Only the line of that turn grows: the other rules admit the request sooner.
+func (ds *Denials) Promise() time.Duration {
+	if ds.n == 0 {
+		return 0
+	}
+	return ds.table.next(&ds.latest, true)
+}
+
+// next returns the wait of a request that is next in the line of its key, and adds it to the line
+// if told to. The last second before reach has no turns, so
 // requests that find no room in the line, and are told reach, come after those that have turns.
 func (t *Table) next(d *Denial, add bool) time.Duration {
 	natural := d.At + d.Wait.Microseconds()

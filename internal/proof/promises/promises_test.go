@@ -38,6 +38,7 @@ type site struct {
 	promised   int // turns that were told, below MaxPromise
 	kept       int // those whose client was served when it came back
 	waitedLong time.Duration
+	answer     *httptest.ResponseRecorder // the latest
 }
 
 func newSite(limit limits.Limit, options headers.Options, seed uint64) *site {
@@ -65,6 +66,9 @@ func (s *site) between(least, most time.Duration) time.Duration {
 func (s *site) ask() time.Duration {
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	s.mu.Lock()
+	s.answer = w
+	s.mu.Unlock()
 	if w.Code == http.StatusOK {
 		return 0
 	}
@@ -157,6 +161,29 @@ func TestNineInTenAreServedWhenTheyComeBack(t *testing.T) {
 	}
 }
 
+// A hundred clients come at once to each kind of limit, of ten units a second on average.
+func TestTurnsOfEachAlgorithmAreKept(t *testing.T) {
+	two := limits.Per(20, 2*time.Second)
+	for _, limit := range []limits.Limit{
+		bucket, limits.LeakyBucket(limits.PerSecond(10), 20), limits.TokenBucket(limits.PerSecond(10), 3),
+		limits.LeakyQueue(limits.PerSecond(10), 20),
+		limits.FixedWindow(two), limits.SlidingWindow(two), limits.SlidingLog(two), limits.AnchoredWindow(two),
+	} {
+		for _, reach := range []time.Duration{0, time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(limit, headers.Options{MaxPromise: reach}, 1)
+				s.install(100, 100)
+				kept := 100 * float64(s.kept) / max(1, float64(s.promised))
+				t.Logf("%-28v MaxPromise %4v: %4d denials, %3d turns told, %3.0f%% kept, %d at most of one, %.1fs", limit,
+					reach, s.denials, s.promised, kept, s.most, s.last.Seconds())
+				if reach > 0 && kept < 70 {
+					t.Errorf("%v: %.0f%% of the turns were kept", limit, kept)
+				}
+			})
+		}
+	}
+}
+
 // far is a backend that other processes share.
 type far struct{ backends.Backend }
 
@@ -219,23 +246,40 @@ func TestAnInstallerThatObeysFetchesAll(t *testing.T) {
 	}
 }
 
-// One client that sends one request after another and obeys sees the same waits with promises.
+// One client that sends one request after another and obeys sees the same answers with promises.
 func TestALoneClientCannotTell(t *testing.T) {
 	for _, limit := range []limits.Limit{bucket, limits.SlidingWindow(limits.PerMinute(10)),
 		limits.FixedWindow(limits.PerMinute(7)), limits.SlidingLog(limits.Per(5, 10*time.Second))} {
-		var waits [2]string
+		var answers [2]string
 		for i, reach := range []time.Duration{0, time.Minute} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(limit, headers.Options{MaxPromise: reach}, 1)
 				for range 500 {
 					wait := s.ask()
-					waits[i] += fmt.Sprint(wait, " ")
+					answers[i] += fmt.Sprintln(s.answer.Code, s.answer.Header(), s.answer.Body)
 					time.Sleep(wait + s.between(0, 200*time.Millisecond))
 				}
 			})
 		}
-		if waits[0] != waits[1] {
-			t.Errorf("%v: without promises %s\nwith promises %s", limit, waits[0], waits[1])
+		if answers[0] != answers[1] {
+			t.Errorf("%v: without promises %s\nwith promises %s", limit, answers[0], answers[1])
 		}
+	}
+}
+
+// A client that asks again at once, and obeys only the last denial, makes its own wait longer.
+func TestAnImpatientClientCanTell(t *testing.T) {
+	for _, again := range []int{0, 10, 50, 1000} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(bucket, headers.Options{MaxPromise: time.Minute}, 1)
+			var wait time.Duration
+			for range int(bucket.Burst()) + 1 + again {
+				wait = s.ask()
+			}
+			want := min(time.Minute, time.Second+time.Duration(again/10)*time.Second)
+			if t.Logf("%4d more requests: %v", again, wait); wait != want {
+				t.Errorf("%d more requests: told %v, want %v", again, wait, want)
+			}
+		})
 	}
 }
