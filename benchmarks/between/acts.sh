@@ -14,6 +14,7 @@ trap 'if [[ -n "$server" ]]; then kill "$server" 2>/dev/null || true; fi; rm -rf
 (cd "$here" && go build -o "$dir/installers" ./installers)
 names=" $* "
 cd "$dir"
+unset PIP_FIND_LINKS
 export PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # costs SERVER NAME VERSION ACT COMMAND prints a row.

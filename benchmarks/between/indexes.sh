@@ -11,6 +11,7 @@ second=
 trap 'if [[ -n "$second" ]]; then kill "$second" 2>/dev/null || true; fi; rm -rf "$dir"' EXIT
 (cd "$here" && go build -o "$dir/installers" ./installers)
 cd "$dir"
+unset PIP_FIND_LINKS
 export PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1 VENV=$dir/venv
 python3 -m venv venv
 venv/bin/pip install -q pip==26.3 uv==0.13.8 >&2

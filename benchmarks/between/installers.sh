@@ -21,6 +21,7 @@ names=" $* "
 cd "$dir"
 # The command that rustup has put before cargo looks for its toolchains in HOME.
 export RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} CARGO=$(rustup which cargo 2>/dev/null || command -v cargo)
+unset PIP_FIND_LINKS
 export GOFLAGS=-modcacherw GOSUMDB=off PIP_CONFIG_FILE=/dev/null PIP_DISABLE_PIP_VERSION_CHECK=1
 
 # The installers.
