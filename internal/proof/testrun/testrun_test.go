@@ -27,6 +27,7 @@ var starters = []string{
 	"benchmarks/between/probes/main.go",
 	"benchmarks/between/models/main.go",
 	"benchmarks/between/telemetry/main.go",
+	"benchmarks/between/installers/*.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
