@@ -88,11 +88,23 @@ func TestALimitedClientOfASystemLimitsNoOther(t *testing.T) {
 				func(int) answer { return send(t, "GET", url+"/nodelay", "") },
 				func(i int) answer { return sendBy(t, other, "GET", url+routes[i], "") }}
 		}},
+		{"registry", nil, func(t *testing.T, url string) clients {
+			as := func(client *http.Client) func(int) answer {
+				return func(int) answer { return sendBy(t, client, "GET", url+"/v2/app/manifests/1", "") }
+			}
+			return clients{61, 429, as(http.DefaultClient), as(from(t, "127.0.0.2"))}
+		}},
 		{"stripe", []string{"PERIOD=1m", "WORKERS=1000"}, func(t *testing.T, url string) clients {
 			as := func(key string) func(int) answer {
 				return func(int) answer { return asKey(t, key, "GET", url+"/v1/customers") }
 			}
 			return clients{150, 429, as("live_1"), as("live_2")}
+		}},
+		{"telemetry", nil, func(t *testing.T, url string) clients {
+			as := func(client *http.Client) func(int) answer {
+				return func(int) answer { return sendBy(t, client, "POST", url+"/v1/traces", "{}") }
+			}
+			return clients{100, 429, as(http.DefaultClient), as(from(t, "127.0.0.2"))}
 		}},
 	}
 	var names []string

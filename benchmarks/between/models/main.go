@@ -357,7 +357,8 @@ func (u *user) ask(name string, stream bool) answer {
 	if stream {
 		extra = `,"stream":true,"stream_options":{"include_usage":true}`
 	}
-	body := fmt.Sprintf(`{"model":"m","user":%q,"max_tokens":100,"messages":[{"role":"user","content":"hi"}]%s}`, name, extra)
+	body := fmt.Sprintf(`{"model":"m","user":%q,"max_tokens":100,`+
+		`"messages":[{"role":"user","content":"hi"}]%s}`, name, extra)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	began := time.Now()

@@ -23,11 +23,7 @@ const root = "../../.."
 var starters = []string{
 	"internal/proof/testrun/testrun.go",
 	"benchmarks/*.go",
-	"benchmarks/between/balancers/run.go",
-	"benchmarks/between/probes/main.go",
-	"benchmarks/between/models/main.go",
-	"benchmarks/between/telemetry/main.go",
-	"benchmarks/between/installers/*.go",
+	"benchmarks/between/*/*.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
