@@ -31,7 +31,8 @@ func Lift[T any](f func(*http.Request) (T, error)) func(*Call) (T, error) {
 //	Key: keyfuncs.Address(connect2mw.Peer)
 //
 // It fails over a unix socket and within a process, which have no address. Another address costs a
-// client another machine or network. Behind a proxy all clients share the proxy's address: see [keyfuncs.TrustedProxies].
+// client another machine or network. Behind a proxy all clients share the proxy's address: see
+// [keyfuncs.TrustedProxies].
 func Peer(c *Call) (netip.Addr, error) { return keyfuncs.Peer(c.Request()) }
 
 // Method is the key function of the procedure, such as "/package.Service/Method". It never fails.
