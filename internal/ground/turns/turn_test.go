@@ -132,6 +132,36 @@ func TestAClockThatStepsBackForgetsTurns(t *testing.T) {
 	}
 }
 
+// Two requests are decided in one order and get here in the other one.
+func TestADenialThatArrivesLateForgetsNoTurn(t *testing.T) {
+	table, bucket := New(4*s), limits.TokenBucket(limits.PerSecond(1), 1)
+	table.line(bucket, 1, midnight, s, 1, 1, 1) // up to the last second
+	for _, late := range []time.Duration{time.Microsecond, s} {
+		if got := table.line(bucket, 1, midnight-late.Microseconds(), s, 1)[0]; got != 4*s {
+			t.Errorf("%v late: got %v, want 4s", late, got)
+		}
+	}
+	if got := table.line(bucket, 1, midnight, s, 1)[0]; got != 4*s {
+		t.Errorf("then: got %v, want 4s", got)
+	}
+}
+
+func TestLinesOfBeforeAStepBackGiveWay(t *testing.T) {
+	const latest = 100
+	var s set
+	for i := range s.lines {
+		s.lines[i] = line{uint64(1 + i), turn{at: latest + 1 + int64(i)}}
+	}
+	for hash := uint64(10); hash < 10+ways; hash++ {
+		*s.find(hash, latest) = line{hash, turn{at: latest - int64(hash)}}
+	}
+	for hash := uint64(10); hash < 10+ways; hash++ {
+		if s.find(hash, latest).hash != hash {
+			t.Errorf("key %d has no line", hash)
+		}
+	}
+}
+
 // For each flood of denials of one key, the waits are bounded and other keys do not see it.
 func TestAClientThatHammersDelaysItsOwnKeyAlone(t *testing.T) {
 	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(10), 10)
