@@ -87,6 +87,23 @@ func TestOfSeveralRulesTheLastThatAdmitsPromises(t *testing.T) {
 	})
 }
 
+// Both rules count under one key, so a request takes two units. One that is denied later may need
+// one unit alone.
+func TestRulesThatCountTogetherPromiseTheirSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := core.Rule[request]{Name: "mine", Scope: "both", Limit: tenPerSecond, Key: byUser}
+		theirs := mine
+		theirs.Name, theirs.Key = "theirs", byRoute
+		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+			Rules: []core.Rule[request]{mine, theirs}})
+		twice := request{user: "ann", route: "ann"}
+		wantTurn(t, exhaust(t, l, twice), 200*time.Millisecond, 200*time.Millisecond)
+		wantTurn(t, decide(t, l, twice, core.Denied), 400*time.Millisecond, 200*time.Millisecond)
+		wantTurn(t, decide(t, l, request{user: "ann", route: "bob"}, core.Denied),
+			500*time.Millisecond, 100*time.Millisecond)
+	})
+}
+
 func TestRequestsAtOnceAndBansPromiseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, limit := range []limits.Limit{limits.Concurrent(1), limits.Ban(limits.PerMinute(1), 10*time.Second)} {
