@@ -124,6 +124,22 @@ func TestATurnThatIsPastIsForgotten(t *testing.T) {
 	}
 }
 
+// A client that comes at its turn is alone again, also where units come back faster than at the pace.
+func TestAClientThatComesAtItsTurnHearsTheLeastWait(t *testing.T) {
+	for name, limit := range map[string]limits.Limit{
+		"sliding log":    limits.SlidingLog(limits.Per(2, 10*s)),
+		"sliding window": limits.SlidingWindow(limits.Per(2, 10*s)),
+		"small burst":    limits.TokenBucket(limits.PerSecond(10), 1),
+	} {
+		table := New(time.Minute)
+		table.line(limit, 1, midnight, 7*s, 1)
+		at := midnight + (7 * s).Microseconds()
+		if got := table.line(limit, 1, at, 100*ms, 1)[0]; got != 100*ms {
+			t.Errorf("%s: got %v, want 100ms", name, got)
+		}
+	}
+}
+
 func TestAClockThatStepsBackForgetsTurns(t *testing.T) {
 	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(1), 1)
 	table.line(bucket, 1, midnight, s, 1, 1, 1)

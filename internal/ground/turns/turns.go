@@ -133,7 +133,7 @@ func (t *Table) next(d *Denial, add bool) time.Duration {
 	defer s.mu.Unlock()
 	l := s.find(hash, last+second)
 	before := turn{at: math.MinInt64 / 2}
-	if l.hash == hash && l.at <= last+second {
+	if l.hash == hash && l.at > d.At && l.at <= last+second { // otherwise it is forgotten
 		before = l.turn
 	}
 	own := after(before, natural, d)
