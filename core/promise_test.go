@@ -55,6 +55,32 @@ func TestADeniedRequestIsPromisedTheTurnAfterTheLast(t *testing.T) {
 	})
 }
 
+// It sends unevenly, and waits in whole seconds as it is told.
+func TestAClientThatIsAloneIsToldTheLeastWait(t *testing.T) {
+	twenty := limits.Per(20, 20*time.Second)
+	for _, limit := range []limits.Limit{
+		tenPerSecond, limits.TokenBucket(limits.PerSecond(10), 2), limits.LeakyBucket(limits.Per(1, 3*time.Second), 5),
+		limits.FixedWindow(twenty), limits.FixedWindow(limits.Per(2, 300*time.Millisecond)), limits.AnchoredWindow(twenty),
+		limits.SlidingWindow(twenty), limits.SlidingLog(twenty),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+				Rules: []core.Rule[request]{{Name: "user", Limit: limit, Key: byUser}}})
+			for i := range 300 {
+				o := l.Decide(t.Context(), request{user: "ann"})
+				if o.Allowed() {
+					time.Sleep(time.Duration(i*i%11) * 40 * time.Millisecond)
+					continue
+				}
+				if o.Turn() != o.RetryAfter() {
+					t.Errorf("%v: told %v, the least wait is %v", limit, o.Turn(), o.RetryAfter())
+				}
+				time.Sleep((o.Turn() + time.Second - 1).Truncate(time.Second))
+			}
+		})
+	}
+}
+
 func TestAPromiseTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
