@@ -211,6 +211,22 @@ func TestAnOutcomeForgetsAnEarlierTurn(t *testing.T) {
 	})
 }
 
+func TestAResetForgetsTheTurnsOfItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+			Rules: []core.Rule[request]{{Name: "user", Limit: tenPerSecond, Key: byUser}}})
+		for range 300 {
+			l.Decide(t.Context(), request{user: "ann"})
+			l.Decide(t.Context(), request{user: "bob"})
+		}
+		if err := l.ResetKey(t.Context(), "user", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		wantTurn(t, exhaust(t, l, request{user: "ann"}), 100*time.Millisecond, 100*time.Millisecond)
+		wantTurn(t, decide(t, l, request{user: "bob"}, core.Denied), 29100*time.Millisecond, 100*time.Millisecond)
+	})
+}
+
 func TestTurnsOutlastAChangeOfRules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules := []core.Rule[request]{{Name: "user", Limit: tenPerSecond, Key: byUser}}

@@ -26,7 +26,7 @@ import (
 // one path: "/v2/" is not what lies below. A request is no probe if it spells its path with
 // escapes, dots or double slashes that it does not need, nor if a name or the rest has one of
 // ; \ # ? % or a control character, escaped or not: proxies and servers read on from there in
-// several ways. The query does not matter.
+// several ways. The query does not matter: name no path whose query chooses what is served.
 //
 // The error has every mistake in paths.
 func Probes(paths ...string) (func(*http.Request) bool, error) {

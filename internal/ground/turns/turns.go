@@ -146,6 +146,20 @@ func (t *Table) next(d *Denial, add bool) time.Duration {
 	return time.Duration(own.at-d.At) * time.Microsecond
 }
 
+// Forget empties the line of a key. t may be nil.
+func (t *Table) Forget(scope, key string) {
+	if t == nil {
+		return
+	}
+	hash := t.hasher.Of(scope, key)
+	s := t.set(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.find(hash, math.MaxInt64); l.hash == hash {
+		*l = line{}
+	}
+}
+
 // find returns the line of a key, or the one that gives way to it: one that ends after latest, since
 // the clock has stepped back, or the line that ends first.
 func (s *set) find(hash uint64, latest int64) *line {
