@@ -219,13 +219,17 @@ func (l *Limiter[R]) Override(rule string, o Override) error {
 
 // ResetKey makes the state of a key under a rule fresh, as if it had never been charged, in the
 // backend that decides the rule. The key is a result of the rule's Key. Rules of equal scope share
-// the state. A fallback keeps its own. It returns an error if there is no such rule, if the backend
-// fails or cannot reset, or if the rule has a [limits.Concurrent] limit, whose units are released
-// when requests end.
+// the state. A fallback keeps its own, and other processes the turns that they have promised. It
+// returns an error if there is no such rule, if the backend fails or cannot reset, or if the rule has
+// a [limits.Concurrent] limit, whose units are released when requests end.
 func (l *Limiter[R]) ResetKey(ctx context.Context, rule, key string) error {
 	b, scope, err := l.book.stateOf(rule)
 	if err != nil {
 		return fmt.Errorf("core: reset: rule %q: %w", rule, err)
 	}
-	return call.Reset(ctx, b, scope, key)
+	if err := call.Reset(ctx, b, scope, key); err != nil {
+		return err
+	}
+	l.book.turns.Forget(scope, key)
+	return nil
 }

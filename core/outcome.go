@@ -81,6 +81,11 @@ func (d *RuleDecision) Binds(e *RuleDecision) bool {
 	}
 }
 
+// denies reports whether d is a denial by an enforced rule that a backend or a fallback has counted.
+func (d *RuleDecision) denies() bool {
+	return !d.Allowed && d.rule.mode == Enforce && d.Source.Counted()
+}
+
 // charge sets the fields of d except its Decision: a rule charges cost units to key.
 func (d *RuleDecision) charge(rule *ruleIdentity, key string, cost int64) {
 	d.rule, d.limit, d.Key, d.Cost = rule, rule.limit, key, cost

@@ -55,6 +55,32 @@ func TestADeniedRequestIsPromisedTheTurnAfterTheLast(t *testing.T) {
 	})
 }
 
+// It sends unevenly, and waits in whole seconds as it is told.
+func TestAClientThatIsAloneIsToldTheLeastWait(t *testing.T) {
+	twenty := limits.Per(20, 20*time.Second)
+	for _, limit := range []limits.Limit{
+		tenPerSecond, limits.TokenBucket(limits.PerSecond(10), 2), limits.LeakyBucket(limits.Per(1, 3*time.Second), 5),
+		limits.FixedWindow(twenty), limits.FixedWindow(limits.Per(2, 300*time.Millisecond)), limits.AnchoredWindow(twenty),
+		limits.SlidingWindow(twenty), limits.SlidingLog(twenty),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+				Rules: []core.Rule[request]{{Name: "user", Limit: limit, Key: byUser}}})
+			for i := range 300 {
+				o := l.Decide(t.Context(), request{user: "ann"})
+				if o.Allowed() {
+					time.Sleep(time.Duration(i*i%11) * 40 * time.Millisecond)
+					continue
+				}
+				if o.Turn() != o.RetryAfter() {
+					t.Errorf("%v: told %v, the least wait is %v", limit, o.Turn(), o.RetryAfter())
+				}
+				time.Sleep((o.Turn() + time.Second - 1).Truncate(time.Second))
+			}
+		})
+	}
+}
+
 func TestAPromiseTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
@@ -84,6 +110,23 @@ func TestOfSeveralRulesTheLastThatAdmitsPromises(t *testing.T) {
 		// Another route: only the narrow rule denies, whose line is empty.
 		wantTurn(t, decide(t, l, request{user: "ann", route: "b"}, core.Denied), 100*time.Millisecond,
 			100*time.Millisecond)
+	})
+}
+
+// Both rules count under one key, so a request takes two units. One that is denied later may need
+// one unit alone.
+func TestRulesThatCountTogetherPromiseTheirSum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine := core.Rule[request]{Name: "mine", Scope: "both", Limit: tenPerSecond, Key: byUser}
+		theirs := mine
+		theirs.Name, theirs.Key = "theirs", byRoute
+		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+			Rules: []core.Rule[request]{mine, theirs}})
+		twice := request{user: "ann", route: "ann"}
+		wantTurn(t, exhaust(t, l, twice), 200*time.Millisecond, 200*time.Millisecond)
+		wantTurn(t, decide(t, l, twice, core.Denied), 400*time.Millisecond, 200*time.Millisecond)
+		wantTurn(t, decide(t, l, request{user: "ann", route: "bob"}, core.Denied),
+			500*time.Millisecond, 100*time.Millisecond)
 	})
 }
 
@@ -165,6 +208,22 @@ func TestAnOutcomeForgetsAnEarlierTurn(t *testing.T) {
 		exhaust(t, plain, request{user: "ann"})
 		plain.DecideInto(t.Context(), request{user: "ann"}, &o)
 		wantTurn(t, o, 100*time.Millisecond, 100*time.Millisecond)
+	})
+}
+
+func TestAResetForgetsTheTurnsOfItsKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := core.MustNew(core.Config[request]{MaxPromise: time.Minute,
+			Rules: []core.Rule[request]{{Name: "user", Limit: tenPerSecond, Key: byUser}}})
+		for range 300 {
+			l.Decide(t.Context(), request{user: "ann"})
+			l.Decide(t.Context(), request{user: "bob"})
+		}
+		if err := l.ResetKey(t.Context(), "user", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		wantTurn(t, exhaust(t, l, request{user: "ann"}), 100*time.Millisecond, 100*time.Millisecond)
+		wantTurn(t, decide(t, l, request{user: "bob"}, core.Denied), 29100*time.Millisecond, 100*time.Millisecond)
 	})
 }
 

@@ -504,11 +504,16 @@ func (set *ruleSet[R]) promise(o *Outcome) {
 	denials, instances := set.turns.Of(), set.promisers()
 	for i := range o.Len() {
 		d := o.At(i)
-		if d.Allowed || d.rule.mode != Enforce || !d.Source.Counted() {
+		if !d.denies() {
 			continue
 		}
 		denial := turns.Denial{Scope: d.rule.scope, Key: d.Key, Limit: *d.limit, Cost: d.Cost,
 			At: d.At, Wait: d.RetryAfter}
+		for j := range o.Len() { // rules that count together
+			if e := o.At(j); j != i && e.denies() && e.Key == d.Key && e.rule.scope == d.rule.scope {
+				denial.Cost += e.Cost
+			}
+		}
 		if d.Source < limits.SourceFallback { // a fallback decides by the share of this process
 			denial.Instances = instances
 		}

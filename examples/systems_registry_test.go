@@ -77,8 +77,15 @@ func TestARegistryRefusesPathsThatServersReadInTwoWays(t *testing.T) {
 	url := start(t, "systems/registry")
 	for _, at := range []string{
 		"/v2//app/manifests/1", "/v2/app/x/%2e%2e/manifests/1", "/v2/app/manifests%2F1", "/v2/./",
+		"/v2/app/manifests;a=b/1", "/v2/app/manifests%3B/1", "/v2/app/manifests%252F1", "/v2/app%3F/manifests/1",
 	} {
 		send(t, "GET", url+at, "").want(t, http.StatusBadRequest)
+	}
+	send(t, "get", url+"/v2/app/manifests/1", "").want(t, http.StatusBadRequest)
+	for at, rule := range map[string]string{
+		"/v2/app/blobs/uploads": "pushes", "/git/app/info/lfs/objects/batch/": "lfs", "/git/app/git-upload-pack/": "git",
+	} {
+		send(t, "POST", url+at, "").want(t, http.StatusOK).field(t, "RateLimit", `"`+rule+`"`)
 	}
 	a := send(t, "GET", url+"/v2/library/app/manifests/sha256:1", "").want(t, http.StatusOK)
 	a.field(t, "RateLimit", `"pulls"`)

@@ -19,6 +19,17 @@ func report(t *testing.T, url, body string, header ...string) answer {
 		append([]string{"X-Sentry-Auth", "Sentry sentry_version=7, sentry_key=one"}, header...)...)
 }
 
+func packed(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write([]byte(text))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
 func TestADeniedTransactionStopsNoErrors(t *testing.T) {
 	onBoth(t, "telemetry", func(t *testing.T, url string) {
 		a := denied(t, func() answer { return report(t, url, ofTransaction) })
@@ -28,12 +39,30 @@ func TestADeniedTransactionStopsNoErrors(t *testing.T) {
 			t.Errorf("Retry-After is %q, want 1 or 2", wait)
 		}
 		report(t, url, ofError).want(t, http.StatusOK).field(t, "X-Sentry-Rate-Limits", "")
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		w.Write([]byte(ofTransaction))
-		w.Close()
-		denied(t, func() answer { return report(t, url, packed.String(), "Content-Encoding", "gzip") })
+		body := packed(t, ofTransaction)
+		denied(t, func() answer { return report(t, url, body, "Content-Encoding", "gzip") })
 	})
+}
+
+// The first item must not decide for the others.
+func TestEachItemOfAnEnvelopeCounts(t *testing.T) {
+	url := start(t, "systems/telemetry")
+	transactions := func(n int) string {
+		return strings.Repeat("{\"type\":\"transaction\",\"length\":3}\n{\n}\n", n)
+	}
+	for i := range 3 { // eighteen of twenty
+		a := report(t, url, "{}\n{\"type\":\"session\"}\n{}\n"+transactions(6)+"\n")
+		if a.StatusCode != http.StatusOK {
+			t.Fatalf("envelope %d: %s %s", i, a.Status, a.body)
+		}
+	}
+	a := report(t, url, "{}\n{\"type\":\"event\"}\n{}\n"+transactions(20))
+	a.want(t, http.StatusTooManyRequests)
+	a.field(t, "X-Sentry-Rate-Limits", a.Header.Get("Retry-After")+":transaction:key")
+	a = report(t, url, "{}\n{\"type\":\"transaction\",\"Type\":\"event\",\"length\":2}\n{}\n"+
+		transactions(19))
+	a.want(t, http.StatusTooManyRequests)
+	report(t, url, ofError).want(t, http.StatusOK)
 }
 
 func TestWaitsOfTelemetryAreSeconds(t *testing.T) {
@@ -59,6 +88,9 @@ func TestEnvelopesOfStrangersAreRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ body, encoding string }{
 		{"", ""}, {ofError, "gzip"}, {ofError, "br"}, {strings.Repeat("x", 2<<20), ""},
+		{"{}\n", ""}, {ofError + "\n{", ""}, {"{}\n{\"type\":\"event\",\"length\":3}\n{}", ""},
+		{"{}\n{\"type\":\"event\",\"length\":-1}\n{}", ""}, {"{}\n{\"type\":\"event\",\"length\":1}\n{}", ""},
+		{packed(t, ofError+strings.Repeat(" ", 32<<20)), "gzip"},
 	} {
 		if a := report(t, url, c.body, "Content-Encoding", c.encoding); a.StatusCode != http.StatusBadRequest {
 			t.Errorf("an envelope of %d bytes in %q: %s, want 400", len(c.body), c.encoding, a.Status)

@@ -24,7 +24,9 @@ import (
 // {name} is one segment of a path, as in [http.ServeMux]. {name...} is the rest, and stands for
 // HEAD alone: a GET would lift the limit of downloads. Unlike in ServeMux, a final slash is that of
 // one path: "/v2/" is not what lies below. A request is no probe if it spells its path with
-// escapes, dots or double slashes that it does not need. The query does not matter.
+// escapes, dots or double slashes that it does not need, nor if a name or the rest has one of
+// ; \ # ? % or a control character, escaped or not: proxies and servers read on from there in
+// several ways. The query does not matter: name no path whose query chooses what is served.
 //
 // The error has every mistake in paths.
 func Probes(paths ...string) (func(*http.Request) bool, error) {
@@ -129,7 +131,18 @@ func (p *probes) include(r *http.Request) bool {
 	}
 	for i := range p.wild {
 		if w := &p.wild[i]; slices.Contains(w.methods, method) && w.matches(r.URL.Path) {
-			return isPlain(r.URL.Path) && !strings.ContainsAny(r.URL.Path, `;#\`)
+			return isPlain(r.URL.Path) && !hasMarks(r.URL.Path)
+		}
+	}
+	return false
+}
+
+// hasMarks reports whether an unescaped path has a character after which some proxies or servers read
+// otherwise: they end the path there, drop a part of it, or unescape it once more.
+func hasMarks(at string) bool {
+	for i := range len(at) {
+		if c := at[i]; c < ' ' || c == 0x7f || strings.IndexByte(`;\#?%`, c) >= 0 {
+			return true
 		}
 	}
 	return false

@@ -41,12 +41,15 @@ func TestAProbeIsAMethodAndAPathOfTheList(t *testing.T) {
 
 // A router or a server behind may take these for another path.
 func TestNoSpellingOfAPathMakesAProbe(t *testing.T) {
-	isProbe := nethttp.MustProbes("/v2/", "/healthz", "GET /info/{name}", "HEAD /files/{path...}")
+	isProbe := nethttp.MustProbes("/v2/", "/healthz", "GET /info/{name}", "HEAD /files/{path...}",
+		"GET /{name}/ping")
 	for _, request := range []string{
 		"GET /v2%2F", "GET /%76%32/", "GET //v2/", "GET /v2//", "GET /v2/.", "GET /x/../v2/", "GET /v2/../login",
 		"GET /healthz;a=b", "GET /healthz%23", "GET /info/..", "GET /info/.", "GET /info/%2e%2e", "GET /info/a%2Fb",
 		"GET /info/..;a", "GET /info/a%5Cb", "GET /info/a%23b", "HEAD /files/../login", "HEAD /files//a",
 		"HEAD /files/a/../b", "HEAD /files/./a", "HEAD /files/..;/login", "HEAD /files/..%2flogin",
+		"GET /info/%252e%252e", "GET /info/a%252F..%252F..%252Flogin", "HEAD /files/%252e%252e/login",
+		"GET /login%3F/ping", "GET /login%00/ping", "GET /login%09/ping",
 	} {
 		method, target, _ := strings.Cut(request, " ")
 		if isProbe(httptest.NewRequest(method, "http://example.com"+target, nil)) {

@@ -84,6 +84,7 @@ func TestNoSpellingOfAnyServerReachesAnException(t *testing.T) {
 	for _, target := range []string{
 		"/HEALTH", "/health;a=b", "/health#x", "/public/..;/login", "/public/..;a/..;/login", "/PUBLIC/x",
 		`/public/\..\..\login`, "/public/x%3B", "/public/x/..%3B/login", "/public/%2e%2e;/login",
+		"/public/%252e%252e/login", "/public/..%252Flogin", "/public/x%3Fa", "/public/x%00", "/public/x%0A",
 	} {
 		if !applies(t, anyServer+rule, "GET", target, policy.Names[request]{}) {
 			t.Errorf("%s is excepted", target)

@@ -317,10 +317,17 @@ func (p *pattern) excepts(r *http.Request) bool {
 	if !p.matchesMethod(r.Method) || p.host != "" && p.host != hostOf(r.Host) {
 		return false
 	}
-	if isAmbiguous(r) || p.folded != nil && hasMarks(r.URL.Path) {
+	if isAmbiguous(r) || p.folded != nil && (hasMarks(r.URL.Path) || hasEscaped(r.URL.Path)) {
 		return false
 	}
 	return p.matchesAsIs(r.URL.Path, false)
+}
+
+// hasEscaped reports whether a path that is unescaped has a character that stands in a path only
+// if it is escaped. A proxy that forwards the path unescaped ends it there, or has the server unescape
+// it once more.
+func hasEscaped(path string) bool {
+	return strings.ContainsFunc(path, func(c rune) bool { return c == '%' || c == '?' || c < ' ' })
 }
 
 // isAmbiguous reports whether the path of r has several readings.

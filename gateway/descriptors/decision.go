@@ -359,7 +359,12 @@ func (s *Status) decided(d *limits.Decision, hits int64) {
 func (d *decision) denial(p *planned, j int) turns.Denial {
 	l, ch, out := &p.limits[j-p.first], &d.charges[j], &d.out[j]
 	denial := turns.Denial{
-		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Cost: ch.Cost, At: out.At, Wait: out.RetryAfter,
+		Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, At: out.At, Wait: out.RetryAfter,
+	}
+	for i := range d.charges {
+		if d.same(i, j) && !d.isRefund(i) {
+			denial.Cost += d.charges[i].Cost
+		}
 	}
 	switch {
 	case l.native && out.Allowed: // it asks without hits
@@ -367,7 +372,7 @@ func (d *decision) denial(p *planned, j int) turns.Denial {
 	case l.native:
 	default:
 		denial.Wait = limits.Never
-		if most := d.mostOf(p, l); most > 0 && p.hits <= most {
+		if most := d.mostOf(p, l); most > 0 && denial.Cost <= most {
 			_, end, _ := ch.Limit.Window(time.UnixMicro(out.At))
 			denial.Limit, denial.Wait = ch.Limit.WithUnits(most), end.Sub(time.UnixMicro(out.At))
 		}

@@ -708,6 +708,8 @@ descriptors:
     rate_limit: {unit: minute, requests_per_unit: 2}
   - key: bucket
     rate_limit: {algorithm: token-bucket 6/minute burst 1}
+  - key: wide
+    rate_limit: {algorithm: token-bucket 12/minute burst 4}
   - key: shadow
     rate_limit: {unit: day, requests_per_unit: 0}
     shadow_mode: true
@@ -722,6 +724,9 @@ descriptors:
 			{"bucket=1 ; shadow=1", "0s 10s 20s 30s 40s 50s"},
 			{"window=2 ; bucket=2", "0s 10s 1m0s 1m0s 2m0s 2m0s"},
 			{"bucket=3 +2", "0s 0s 0s 0s 0s 0s"}, // never fits
+			{"window=3 ; window=3", "0s 1m0s 2m0s 3m0s 4m0s 5m0s"},
+			{"window=4 +2 ; window=4", "0s 0s 0s 0s 0s 0s"}, // never fits, together
+			{"wide=1 ; wide=1", "0s 0s 5s 15s 25s 35s"},
 		} {
 			got := ""
 			for range 6 {

@@ -94,11 +94,11 @@ func isPull(r *http.Request) bool {
 
 func isPush(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v2/") &&
-		strings.HasSuffix(r.URL.Path, "/blobs/uploads/")
+		ends(r, "/blobs/uploads")
 }
 
 func isBatch(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/info/lfs/objects/batch")
+	return r.Method == http.MethodPost && ends(r, "/info/lfs/objects/batch")
 }
 
 func isPackage(r *http.Request) bool {
@@ -108,17 +108,26 @@ func isPackage(r *http.Request) bool {
 
 func isPack(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/git/") &&
-		(strings.HasSuffix(r.URL.Path, "/git-upload-pack") ||
-			strings.HasSuffix(r.URL.Path, "/git-receive-pack"))
+		(ends(r, "/git-upload-pack") || ends(r, "/git-receive-pack"))
 }
 
-// plain refuses paths that a server behind may read in another way than the rules do.
+// ends reports whether the path of r ends in end, with or without a slash: some servers take both.
+func ends(r *http.Request, end string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(r.URL.Path, "/"), end)
+}
+
+// plain refuses methods and paths that a server behind may read in another way than the rules do.
 func plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, clean := r.URL.Path, path.Clean(r.URL.Path)
-		if r.URL.RawPath != "" || at != clean && at != strings.TrimSuffix(clean, "/")+"/" {
-			http.Error(w, "write the path without escapes, dots and double slashes",
+		if r.URL.RawPath != "" || at != clean && at != strings.TrimSuffix(clean, "/")+"/" ||
+			strings.ContainsAny(at, "%?#;\\\x00") {
+			http.Error(w, "write the path without escapes, dots, semicolons and double slashes",
 				http.StatusBadRequest)
+			return
+		}
+		if r.Method != strings.ToUpper(r.Method) {
+			http.Error(w, "write the method in capital letters", http.StatusBadRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

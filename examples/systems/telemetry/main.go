@@ -25,6 +25,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -72,9 +73,11 @@ var events = []nethttp.Rule{
 	ofCategory("transaction", limits.TokenBucket(limits.Per(1, 2*time.Second), 20)),
 }
 
+// ofCategory returns a rule that counts the items of a category.
 func ofCategory(name string, limit limits.Limit) nethttp.Rule {
-	isOf := func(r *http.Request) bool { return envelopeOf(r).category == name }
-	return nethttp.Rule{Name: name, Limit: limit, Key: core.When(isOf, byProject)}
+	count := func(r *http.Request) int64 { return envelopeOf(r).items[name] }
+	isOf := func(r *http.Request) bool { return count(r) > 0 }
+	return nethttp.Rule{Name: name, Limit: limit, Key: core.When(isOf, byProject), Cost: count}
 }
 
 func byProject(r *http.Request) (string, error) { return envelopeOf(r).project, nil }
@@ -98,13 +101,16 @@ func nameCategory(h http.Header, o core.Outcome) {
 // projects are known by the key of their DSN.
 var projects = map[string]string{"one": "1", "two": "2"}
 
-type envelope struct{ project, category string }
+type envelope struct {
+	project string
+	items   map[string]int64 // by category
+}
 
 type envelopeKey struct{}
 
 func envelopeOf(r *http.Request) envelope { return r.Context().Value(envelopeKey{}).(envelope) }
 
-// opened finds project and category of an envelope, and rejects those of unknown projects.
+// opened finds project and items of an envelope, and rejects those of unknown projects.
 func opened(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		project := projects[dsnKey(r)]
@@ -117,13 +123,13 @@ func opened(next http.Handler) http.Handler {
 			http.Error(w, "the envelope is too large, or did not arrive", http.StatusBadRequest)
 			return
 		}
-		category, err := categoryOf(body, r.Header.Get("Content-Encoding"))
+		items, err := itemsOf(body, r.Header.Get("Content-Encoding"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		ctx := context.WithValue(r.Context(), envelopeKey{}, envelope{project, category})
+		ctx := context.WithValue(r.Context(), envelopeKey{}, envelope{project, items})
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -139,32 +145,78 @@ func dsnKey(r *http.Request) string {
 	return r.URL.Query().Get("sentry_key")
 }
 
-// categoryOf returns the category of the first item of an envelope. Other items than transactions
-// count as errors.
-func categoryOf(body []byte, encoding string) (string, error) {
+// itemsOf counts the items of an envelope by category: all of them, since a client could put one of
+// another category before a thousand. Other items than transactions count as errors.
+func itemsOf(body []byte, encoding string) (map[string]int64, error) {
+	packed := bytes.NewReader(body)
 	switch encoding {
 	case "":
+		return countItems(packed)
 	case "gzip":
-		unpacked, err := gzip.NewReader(bytes.NewReader(body))
+		unpacked, err := gzip.NewReader(packed)
 		if err != nil {
-			return "", errors.New("the envelope is not gzip")
+			return nil, errors.New("the envelope is not gzip")
 		}
-		body = make([]byte, 64<<10) // the first lines are enough
-		n, _ := io.ReadFull(unpacked, body)
-		body = body[:n]
-	default:
-		return "", errors.New("the envelope must be in gzip, or not compressed")
+		return countItems(http.MaxBytesReader(nil, unpacked, 16<<20))
 	}
-	_, items, _ := bytes.Cut(body, []byte("\n"))
-	first, _, _ := bytes.Cut(items, []byte("\n"))
-	var item struct{ Type string }
-	if err := json.Unmarshal(first, &item); err != nil {
-		return "", errors.New("the envelope has no item")
+	return nil, errors.New("the envelope must be in gzip, or not compressed")
+}
+
+// countItems reads the line of an envelope, and a line and the payload of each item.
+func countItems(r io.Reader) (map[string]int64, error) {
+	lines, items := bufio.NewReaderSize(r, 64<<10), make(map[string]int64)
+	_, err := lines.ReadSlice('\n')
+	for err == nil {
+		var line []byte
+		if line, err = lines.ReadSlice('\n'); len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		category, length, wrong := readItem(line)
+		if wrong != nil {
+			return nil, wrong
+		}
+		items[category]++
+		if err == nil {
+			err = skipPayload(lines, length)
+		}
 	}
-	if item.Type == "transaction" {
-		return "transaction", nil
+	if err != io.EOF || len(items) == 0 {
+		return nil, errors.New("the envelope has no items, or they cannot be read")
 	}
-	return "error", nil
+	return items, nil
+}
+
+// readItem returns the category of an item, and the length of its payload: nil if that is a line.
+func readItem(line []byte) (category string, length *int, err error) {
+	var fields map[string]json.RawMessage // a struct would take "Type" for "type"
+	if json.Unmarshal(line, &fields) != nil || json.Unmarshal(fields["type"], &category) != nil {
+		return "", nil, errors.New("the envelope has an item without a type")
+	}
+	if text, found := fields["length"]; found && json.Unmarshal(text, &length) != nil {
+		return "", nil, errors.New("the length of an item is no number")
+	}
+	if category != "transaction" {
+		category = "error"
+	}
+	return category, length, nil
+}
+
+func skipPayload(lines *bufio.Reader, length *int) error {
+	if length == nil {
+		for {
+			if _, err := lines.ReadSlice('\n'); err != bufio.ErrBufferFull {
+				return err
+			}
+		}
+	}
+	if _, err := lines.Discard(*length); err != nil {
+		return errors.New("the payload of an item is shorter than its length")
+	}
+	rest, err := lines.ReadSlice('\n')
+	if len(bytes.TrimSpace(rest)) > 0 {
+		return errors.New("the payload of an item is longer than its length")
+	}
+	return err
 }
 
 func main() {

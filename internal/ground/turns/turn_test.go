@@ -124,11 +124,57 @@ func TestATurnThatIsPastIsForgotten(t *testing.T) {
 	}
 }
 
+// A client that comes at its turn is alone again, also where units come back faster than at the pace.
+func TestAClientThatComesAtItsTurnHearsTheLeastWait(t *testing.T) {
+	for name, limit := range map[string]limits.Limit{
+		"sliding log":    limits.SlidingLog(limits.Per(2, 10*s)),
+		"sliding window": limits.SlidingWindow(limits.Per(2, 10*s)),
+		"small burst":    limits.TokenBucket(limits.PerSecond(10), 1),
+	} {
+		table := New(time.Minute)
+		table.line(limit, 1, midnight, 7*s, 1)
+		at := midnight + (7 * s).Microseconds()
+		if got := table.line(limit, 1, at, 100*ms, 1)[0]; got != 100*ms {
+			t.Errorf("%s: got %v, want 100ms", name, got)
+		}
+	}
+}
+
 func TestAClockThatStepsBackForgetsTurns(t *testing.T) {
 	table, bucket := New(time.Minute), limits.TokenBucket(limits.PerSecond(1), 1)
 	table.line(bucket, 1, midnight, s, 1, 1, 1)
 	if got := table.line(bucket, 1, midnight-(2*time.Minute).Microseconds(), s, 1)[0]; got != s {
 		t.Errorf("two minutes before: got %v, want 1s", got)
+	}
+}
+
+// Two requests are decided in one order and get here in the other one.
+func TestADenialThatArrivesLateForgetsNoTurn(t *testing.T) {
+	table, bucket := New(4*s), limits.TokenBucket(limits.PerSecond(1), 1)
+	table.line(bucket, 1, midnight, s, 1, 1, 1) // up to the last second
+	for _, late := range []time.Duration{time.Microsecond, s} {
+		if got := table.line(bucket, 1, midnight-late.Microseconds(), s, 1)[0]; got != 4*s {
+			t.Errorf("%v late: got %v, want 4s", late, got)
+		}
+	}
+	if got := table.line(bucket, 1, midnight, s, 1)[0]; got != 4*s {
+		t.Errorf("then: got %v, want 4s", got)
+	}
+}
+
+func TestLinesOfBeforeAStepBackGiveWay(t *testing.T) {
+	const latest = 100
+	var s set
+	for i := range s.lines {
+		s.lines[i] = line{uint64(1 + i), turn{at: latest + 1 + int64(i)}}
+	}
+	for hash := uint64(10); hash < 10+ways; hash++ {
+		*s.find(hash, latest) = line{hash, turn{at: latest - int64(hash)}}
+	}
+	for hash := uint64(10); hash < 10+ways; hash++ {
+		if s.find(hash, latest).hash != hash {
+			t.Errorf("key %d has no line", hash)
+		}
 	}
 }
 

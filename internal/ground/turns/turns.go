@@ -117,8 +117,10 @@ func (ds *Denials) Promise() time.Duration {
 }
 
 // next returns the wait of a request that is next in the line of its key, and adds it to the line
-// if told to. The last second before reach has no turns, so
-// requests that find no room in the line, and are told reach, come after those that have turns.
+// if told to. The last second before reach has no turns, so requests that find no room in the line,
+// and are told reach, come after those that have turns. A line that ends later than reach is of
+// before a step back of the clock. One that ends in the last second is not: denials may arrive here
+// in another order than they were decided.
 func (t *Table) next(d *Denial, add bool) time.Duration {
 	natural := d.At + d.Wait.Microseconds()
 	last := d.At + t.reach - second
@@ -129,9 +131,9 @@ func (t *Table) next(d *Denial, add bool) time.Duration {
 	s := t.set(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.find(hash)
+	l := s.find(hash, last+second)
 	before := turn{at: math.MinInt64 / 2}
-	if l.hash == hash && l.at <= last { // otherwise the clock has stepped back
+	if l.hash == hash && l.at > d.At && l.at <= last+second { // otherwise it is forgotten
 		before = l.turn
 	}
 	own := after(before, natural, d)
@@ -144,16 +146,35 @@ func (t *Table) next(d *Denial, add bool) time.Duration {
 	return time.Duration(own.at-d.At) * time.Microsecond
 }
 
-// find returns the line of a key, or the one that gives way to it: the line that ends first.
-func (s *set) find(hash uint64) *line {
-	gives := &s.lines[0]
+// Forget empties the line of a key. t may be nil.
+func (t *Table) Forget(scope, key string) {
+	if t == nil {
+		return
+	}
+	hash := t.hasher.Of(scope, key)
+	s := t.set(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.find(hash, math.MaxInt64); l.hash == hash {
+		*l = line{}
+	}
+}
+
+// find returns the line of a key, or the one that gives way to it: one that ends after latest, since
+// the clock has stepped back, or the line that ends first.
+func (s *set) find(hash uint64, latest int64) *line {
+	gives, first := &s.lines[0], int64(math.MaxInt64)
 	for i := range s.lines {
 		l := &s.lines[i]
 		if l.hash == hash {
 			return l
 		}
-		if l.at < gives.at {
-			gives = l
+		end := l.at
+		if end > latest {
+			end = math.MinInt64
+		}
+		if end < first {
+			gives, first = l, end
 		}
 	}
 	return gives
