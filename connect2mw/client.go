@@ -64,28 +64,28 @@ type calling struct {
 	spec   connect.Spec
 	info   *connect.CallInfo
 	next   connect.ClientFunc
-
-	waiting context.Context // of waits: ends with the call, or when it is closed
-	cancel  context.CancelFunc
+	cancel context.CancelFunc // of ctx
 }
 
-// begin opens the first stream of c, which sends nothing before its first message.
+// begin opens the first stream of c, which sends nothing before its first message. Close of a stream
+// that has sent nothing would send a request without a message, unless its context has ended.
 func (c *calling) begin(ctx context.Context) (connect.ClientStream, error) {
 	var ok bool
 	if c.info, ok = connect.CallInfoForClientContext(ctx); !ok { // a test calls the interceptor alone
 		ctx, c.info = connect.NewClientContext(ctx)
 	}
-	c.ctx = ctx
-	c.waiting, c.cancel = context.WithCancel(ctx)
-	stream, err := c.next(ctx, c.spec)
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	stream, err := c.next(c.ctx, c.spec)
 	if err != nil {
 		c.cancel()
 		return nil, err
 	}
 	if c.spec.StreamType != connect.StreamTypeUnary {
-		return &heldStream{ClientStream: stream, calling: c}, nil
+		s := &heldStream{ClientStream: stream, calling: c}
+		s.waiting, s.stop = context.WithCancel(c.ctx)
+		return s, nil
 	}
-	return &repeated{calling: c, stream: stream}, nil
+	return &repeated{calling: c, stream: stream, ready: make(chan struct{})}, nil
 }
 
 // describe returns the call for functions in options. The transport has set the address by now.
@@ -135,9 +135,12 @@ var errOneMessage = errors.New("connect2mw: a unary call has one message")
 // asked for.
 type repeated struct {
 	*calling
+	isRead bool
+
 	message any
 	isSent  bool
-	isRead  bool
+	isEnded bool          // nothing more is sent
+	ready   chan struct{} // closed when message is complete
 
 	mu     sync.Mutex
 	closed bool                 // guarded by mu
@@ -147,14 +150,24 @@ type repeated struct {
 func (r *repeated) SendHeaders() error { return nil }
 
 func (r *repeated) Send(m any) error {
+	if r.isEnded {
+		return io.EOF
+	}
 	if r.isSent {
 		return errOneMessage
 	}
 	r.message, r.isSent = m, true
+	close(r.ready)
 	return nil
 }
 
-func (r *repeated) CloseSend() error { return nil }
+func (r *repeated) CloseSend() error {
+	if !r.isEnded && !r.isSent {
+		close(r.ready)
+	}
+	r.isEnded = true
+	return nil
+}
 
 func (r *repeated) Receive(m any) error {
 	if r.isRead {
@@ -162,9 +175,14 @@ func (r *repeated) Receive(m any) error {
 	}
 	r.isRead = true
 	defer r.cancel()
+	select {
+	case <-r.ready: // another goroutine may send
+	case <-r.ctx.Done():
+		return endedError(r.ctx.Err())
+	}
 	var err error
 	stream := r.stream
-	held := r.client.Do(r.waiting, r.describe(), func() callclient.Answer {
+	held := r.client.Do(r.ctx, r.describe(), func() callclient.Answer {
 		if stream == nil {
 			if stream, err = r.reopen(); err != nil {
 				return r.answer(err)
@@ -227,6 +245,9 @@ type heldStream struct {
 	connect.ClientStream
 	*calling
 
+	waiting context.Context // of the wait: ends with the stream, or when it is closed
+	stop    context.CancelFunc
+
 	once sync.Once
 	of   *callclient.Stream
 	held error
@@ -240,6 +261,7 @@ func (s *heldStream) begun() error {
 			func(*callclient.Stream) error { return nil })
 		if err != nil {
 			s.held = heldBack(err)
+			s.cancel()
 		}
 	})
 	return s.held
@@ -281,7 +303,10 @@ func (s *heldStream) Receive(m any) error {
 	}
 	if err != nil || s.spec.StreamType == connect.StreamTypeClient { // which gets one message
 		s.of.End()
-		s.cancel()
+		s.stop()
+		if err != nil || s.info.TransportInfo != nil { // a handler within a process may still run
+			s.cancel()
+		}
 	}
 	return err
 }
@@ -294,8 +319,12 @@ func (s *heldStream) hasHeader(err error) bool {
 }
 
 func (s *heldStream) Close() error {
-	s.cancel()
-	s.once.Do(func() { s.held = endedError(context.Canceled) }) // nothing was sent or will be sent
+	s.stop()
+	s.once.Do(func() { // nothing was sent or will be sent
+		s.held = endedError(context.Canceled)
+		s.cancel()
+	})
+	defer s.cancel()
 	err := s.ClientStream.Close()
 	if s.of != nil {
 		s.of.Answer(func() callclient.Answer { return callclient.Answer{Fields: make(http.Header)} })

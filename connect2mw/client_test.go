@@ -3,6 +3,7 @@ package connect2mw_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -192,6 +193,109 @@ func TestAWaitEndsWhenTheCallIsClosed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A request without a message would be a valid call of Connect, with an empty message.
+func TestACallThatIsHeldBackReachesNoServer(t *testing.T) {
+	for _, w := range ways {
+		if w.inProcess {
+			continue // see the tests of waits
+		}
+		t.Run(w.name, func(t *testing.T) {
+			s := newLimited(t, limits.TokenBucket(limits.PerDay(1), 1))
+			var requests atomic.Int32
+			handler := mounted(s.Server)
+			c, url := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				handler.ServeHTTP(w, r)
+			}), w.http2)
+			follows := connect.NewClient(connecthttp.NewTransport(c, url, w.options...),
+				connect2mw.MustClient(client.Options{}))
+			s.limiter.Decide(call())
+			ask(t.Context(), follows, greet, "Ann") // and learns that it has to wait
+			var wait *client.WaitError
+			if _, err := ask(t.Context(), follows, greet, "Ann"); !errors.As(err, &wait) {
+				t.Errorf("a unary call: %v", err)
+			}
+			for _, spec := range []connect.Spec{unarySpec(greet), countdown, chat} {
+				for _, sends := range []bool{true, false} {
+					stream, err := follows.CallClientStream(t.Context(), spec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if sends {
+						err := stream.Send(wrapperspb.String("Ann"))
+						if spec.StreamType != connect.StreamTypeUnary && !errors.As(err, &wait) {
+							t.Errorf("%s: %v", spec.Procedure, err)
+						}
+					}
+					stream.Close() // returns when there is an answer
+				}
+			}
+			if n := requests.Load(); n != 1 {
+				t.Errorf("%d requests, want that of the denial", n)
+			}
+		})
+	}
+}
+
+// One goroutine may send while another one receives.
+func TestAnAnswerIsAwaitedBeforeItsMessageIsSent(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLimited(t, limits.TokenBucket(limits.PerDay(9), 9))
+				c := w.openInBubble(t, s.Server, connect2mw.MustClient(client.Options{}))
+				for _, closes := range []bool{false, true} {
+					stream, err := c.CallClientStream(t.Context(), unarySpec(greet))
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer, ended := new(message), make(chan error)
+					go func() { ended <- stream.Receive(answer) }()
+					synctest.Wait()
+					if closes {
+						stream.Close()
+						if err := <-ended; connect.CodeOf(err) != connect.CodeCanceled {
+							t.Errorf("a call that is closed: %v", err)
+						}
+						continue
+					}
+					sent := errors.Join(stream.Send(wrapperspb.String("Ann")), stream.CloseSend())
+					if err := <-ended; err != nil || sent != nil || answer.GetValue() != "Hello, Ann." {
+						t.Errorf("%q, %v, %v", answer.GetValue(), sent, err)
+					}
+					if err := stream.Send(answer); err != io.EOF {
+						t.Errorf("a message after the end: %v", err)
+					}
+					stream.Close()
+				}
+			})
+		})
+	}
+}
+
+// The server streams that a client is denied locally are not closed: CallServerStream returns none.
+func TestNoContextIsLeftOfAStreamThatIsHeldBack(t *testing.T) {
+	s := newLimited(t, limits.TokenBucket(limits.PerDay(1), 1))
+	var contexts []context.Context
+	c := way{inProcess: true}.open(t, s.Server, connect2mw.MustClient(client.Options{}),
+		func(next connect.ClientFunc) connect.ClientFunc {
+			return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+				contexts = append(contexts, ctx)
+				return next(ctx, spec)
+			}
+		})
+	s.limiter.Decide(call())
+	for range 3 {
+		ask(t.Context(), c, greet, "Ann")
+		count(t.Context(), c)
+	}
+	for i, ctx := range contexts {
+		if ctx.Err() == nil {
+			t.Errorf("the context of call %d has not ended", i)
+		}
+	}
 }
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {
