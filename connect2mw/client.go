@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"connectrpc.com/connect/v2"
@@ -26,7 +27,8 @@ import (
 // A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of
 // a Transport. One that ends with connect.CodeUnavailable is repeated if the server sent a wait,
 // and its procedure is idempotent by its schema or it has a header Idempotency-Key. Interceptors
-// inside see each attempt. Streams are never repeated: the caller has to do so.
+// inside see each attempt, with the header that those outside and the caller have set. Streams are
+// never repeated: the caller has to do so.
 //
 // Functions in options see a call as a POST for its procedure, or a GET if that is idempotent, with
 // its header. The default bucket is the host and a digest of Authorization. A panic of
@@ -75,6 +77,7 @@ func (c *calling) begin(ctx context.Context) (connect.ClientStream, error) {
 		ctx, c.info = connect.NewClientContext(ctx)
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
+	before := fieldsOf(c.info.RequestHeader())
 	stream, err := c.next(c.ctx, c.spec)
 	if err != nil {
 		c.cancel()
@@ -85,7 +88,24 @@ func (c *calling) begin(ctx context.Context) (connect.ClientStream, error) {
 		s.waiting, s.stop = context.WithCancel(c.ctx)
 		return s, nil
 	}
-	return &repeated{calling: c, stream: stream, ready: make(chan struct{})}, nil
+	return &repeated{calling: c, stream: stream, ready: make(chan struct{}),
+		restores: changed(before, c.info.RequestHeader())}, nil
+}
+
+// changed returns the fields of before that differ in h, with no values if before has none.
+func changed(before http.Header, h *connect.Header) http.Header {
+	fields := make(http.Header)
+	for name, values := range h.All() {
+		if !slices.Equal(values, before[name]) {
+			fields[name] = before[name]
+		}
+	}
+	for name, values := range before {
+		if !h.Has(name) {
+			fields[name] = values
+		}
+	}
+	return fields
 }
 
 // describe returns the call for functions in options. The transport has set the address by now.
@@ -135,7 +155,8 @@ var errOneMessage = errors.New("connect2mw: a unary call has one message")
 // asked for.
 type repeated struct {
 	*calling
-	isRead bool
+	isRead   bool
+	restores http.Header // undoes what interceptors inside did to the header of the request
 
 	message any
 	isSent  bool
@@ -212,8 +233,13 @@ func (r *repeated) attempt(s connect.ClientStream, m any) error {
 	return s.Receive(m)
 }
 
-// reopen opens the stream of the next attempt, and forgets the answer to the last one.
+// reopen opens the stream of the next attempt, and forgets the last one.
 func (r *repeated) reopen() (connect.ClientStream, error) {
+	for name, values := range r.restores {
+		if r.info.RequestHeader().Delete(name); values != nil {
+			r.info.RequestHeader().SetValues(name, values)
+		}
+	}
 	replace(r.info.ResponseHeader(), nil)
 	replace(r.info.ResponseTrailer(), nil)
 	s, err := r.next(r.ctx, r.spec)

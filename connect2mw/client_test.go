@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -237,6 +239,55 @@ func TestACallThatIsHeldBackReachesNoServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An interceptor inside sees each attempt. What it adds to the header is added once.
+func TestEachAttemptHasTheHeaderOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, limits.TokenBucket(limits.PerMinute(2), 1))
+		var got http.Header
+		sees := func(next connect.ServerFunc) connect.ServerFunc {
+			return func(ctx context.Context, spec connect.Spec, stream connect.ServerStream) error {
+				info, _ := connect.CallInfoForServerContext(ctx)
+				got = http.Header(maps.Collect(info.RequestHeader().All()))
+				return next(ctx, spec, stream)
+			}
+		}
+		server := connect.NewServer(sees, s.limiter.Interceptor())
+		server.Register(unary(greet, greeter))
+		adds := func(next connect.ClientFunc) connect.ClientFunc {
+			return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+				info, _ := connect.CallInfoForClientContext(ctx)
+				h := info.RequestHeader()
+				h.Add("X-Added", "inside")
+				h.Add("X-Both", "inside")
+				h.Set("X-Set", "inside")
+				h.Delete("X-Gone")
+				return next(ctx, spec)
+			}
+		}
+		c := way{inProcess: true}.open(t, server, connect2mw.MustClient(client.Options{MaxWait: time.Hour}), adds)
+		s.limiter.Decide(call())
+		ctx, info := connect.NewClientContext(t.Context())
+		for _, name := range []string{"X-Both", "X-Set", "X-Gone"} {
+			info.RequestHeader().Set(name, "outside")
+		}
+		stream, err := c.CallClientStream(ctx, unarySpec(greet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		info.RequestHeader().Set("X-Late", "outside")
+		answer := new(message)
+		if err := errors.Join(stream.Send(wrapperspb.String("Ann")), stream.Receive(answer)); err != nil {
+			t.Fatal(err)
+		}
+		want := http.Header{"X-Added": {"inside"}, "X-Both": {"outside", "inside"}, "X-Set": {"inside"},
+			"X-Late": {"outside"}}
+		if s.denied.Load() != 1 || !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%d denied; the last attempt has %v, want %v", s.denied.Load(), got, want)
+		}
+	})
 }
 
 // One goroutine may send while another one receives.
