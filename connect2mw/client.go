@@ -163,9 +163,11 @@ type repeated struct {
 	isEnded bool          // nothing more is sent
 	ready   chan struct{} // closed when message is complete
 
-	mu     sync.Mutex
-	closed bool                 // guarded by mu
-	stream connect.ClientStream // of the latest attempt; guarded by mu
+	stream connect.ClientStream // of the latest attempt; Receive's while that runs
+
+	mu        sync.Mutex
+	closed    bool // guarded by mu
+	receiving bool // guarded by mu
 }
 
 func (r *repeated) SendHeaders() error { return nil }
@@ -195,22 +197,25 @@ func (r *repeated) Receive(m any) error {
 		return io.EOF
 	}
 	r.isRead = true
-	defer r.cancel()
+	r.mu.Lock()
+	r.receiving = true
+	r.mu.Unlock()
+	defer r.received()
 	select {
 	case <-r.ready: // another goroutine may send
 	case <-r.ctx.Done():
 		return endedError(r.ctx.Err())
 	}
 	var err error
-	stream := r.stream
+	first := true
 	held := r.client.Do(r.ctx, r.describe(), func() callclient.Answer {
-		if stream == nil {
-			if stream, err = r.reopen(); err != nil {
+		if !first {
+			if err = r.reopen(); err != nil {
 				return r.answer(err)
 			}
 		}
-		err = r.attempt(stream, m)
-		stream = nil
+		first = false
+		err = r.attempt(m)
 		return r.answer(err)
 	})
 	if held != nil {
@@ -221,20 +226,20 @@ func (r *repeated) Receive(m any) error {
 
 // attempt sends the message and receives the answer. io.EOF means that the server answered before it
 // had all of the message.
-func (r *repeated) attempt(s connect.ClientStream, m any) error {
+func (r *repeated) attempt(m any) error {
 	if r.isSent {
-		if err := s.Send(r.message); err != nil && !errors.Is(err, io.EOF) {
+		if err := r.stream.Send(r.message); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}
-	if err := s.CloseSend(); err != nil && !errors.Is(err, io.EOF) {
+	if err := r.stream.CloseSend(); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return s.Receive(m)
+	return r.stream.Receive(m)
 }
 
 // reopen opens the stream of the next attempt, and forgets the last one.
-func (r *repeated) reopen() (connect.ClientStream, error) {
+func (r *repeated) reopen() error {
 	for name, values := range r.restores {
 		if r.info.RequestHeader().Delete(name); values != nil {
 			r.info.RequestHeader().SetValues(name, values)
@@ -244,24 +249,35 @@ func (r *repeated) reopen() (connect.ClientStream, error) {
 	replace(r.info.ResponseTrailer(), nil)
 	s, err := r.next(r.ctx, r.spec)
 	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		s.Close()
-		return nil, endedError(context.Canceled)
+		return err
 	}
 	r.stream.Close()
 	r.stream = s
-	return s, nil
+	return nil
 }
 
+// received ends Receive, and closes the stream if Close has left that to it.
+func (r *repeated) received() {
+	r.cancel()
+	r.mu.Lock()
+	r.receiving = false
+	closes := r.closed
+	r.mu.Unlock()
+	if closes {
+		r.stream.Close()
+	}
+}
+
+// Close ends the call. While Receive sends, the stream must not be closed: Receive does so.
 func (r *repeated) Close() error {
 	r.cancel()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.closed = true
+	leaves := r.receiving
+	r.mu.Unlock()
+	if leaves {
+		return nil
+	}
 	return r.stream.Close()
 }
 

@@ -241,6 +241,59 @@ func TestACallThatIsHeldBackReachesNoServer(t *testing.T) {
 	}
 }
 
+// slow is a stream whose Send ends with its context. Close must not be called while it runs.
+type slow struct {
+	connect.ClientStream
+	ctx     context.Context
+	sending atomic.Bool
+	closed  atomic.Int32 // 2: while it was sending
+}
+
+func (s *slow) Send(any) error {
+	s.sending.Store(true)
+	<-s.ctx.Done()
+	time.Sleep(time.Second) // of the bubble
+	s.sending.Store(false)
+	return s.ctx.Err()
+}
+
+func (s *slow) Close() error {
+	s.closed.Store(1)
+	if s.sending.Load() {
+		s.closed.Store(2)
+	}
+	return s.ClientStream.Close()
+}
+
+// Close may be called beside Receive, and not beside Send, which Receive calls.
+func TestACallIsNotClosedWhileItsMessageIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, limits.TokenBucket(limits.PerDay(9), 9))
+		var inside *slow
+		c := way{inProcess: true}.open(t, s.Server, connect2mw.MustClient(client.Options{}),
+			func(next connect.ClientFunc) connect.ClientFunc {
+				return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+					stream, err := next(ctx, spec)
+					inside = &slow{ClientStream: stream, ctx: ctx}
+					return inside, err
+				}
+			})
+		stream, err := c.CallClientStream(t.Context(), unarySpec(greet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Send(wrapperspb.String("Ann"))
+		ended := make(chan error)
+		go func() { ended <- stream.Receive(new(message)) }()
+		synctest.Wait()
+		stream.Close()
+		if err := <-ended; !errors.Is(err, context.Canceled) || inside.closed.Load() != 1 {
+			t.Errorf("%v, the stream was closed: %d", err, inside.closed.Load())
+		}
+		stream.Close()
+	})
+}
+
 // An interceptor inside sees each attempt. What it adds to the header is added once.
 func TestEachAttemptHasTheHeaderOfTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
