@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 
 	"connectrpc.com/connect/v2"
@@ -26,7 +27,8 @@ import (
 // A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of
 // a Transport. One that ends with connect.CodeUnavailable is repeated if the server sent a wait,
 // and its procedure is idempotent by its schema or it has a header Idempotency-Key. Interceptors
-// inside see each attempt. Streams are never repeated: the caller has to do so.
+// inside see each attempt, with the header that those outside and the caller have set. Streams are
+// never repeated: the caller has to do so.
 //
 // Functions in options see a call as a POST for its procedure, or a GET if that is idempotent, with
 // its header. The default bucket is the host and a digest of Authorization. A panic of
@@ -64,28 +66,46 @@ type calling struct {
 	spec   connect.Spec
 	info   *connect.CallInfo
 	next   connect.ClientFunc
-
-	waiting context.Context // of waits: ends with the call, or when it is closed
-	cancel  context.CancelFunc
+	cancel context.CancelFunc // of ctx
 }
 
-// begin opens the first stream of c, which sends nothing before its first message.
+// begin opens the first stream of c, which sends nothing before its first message. Close of a stream
+// that has sent nothing would send a request without a message, unless its context has ended.
 func (c *calling) begin(ctx context.Context) (connect.ClientStream, error) {
 	var ok bool
 	if c.info, ok = connect.CallInfoForClientContext(ctx); !ok { // a test calls the interceptor alone
 		ctx, c.info = connect.NewClientContext(ctx)
 	}
-	c.ctx = ctx
-	c.waiting, c.cancel = context.WithCancel(ctx)
-	stream, err := c.next(ctx, c.spec)
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	before := fieldsOf(c.info.RequestHeader())
+	stream, err := c.next(c.ctx, c.spec)
 	if err != nil {
 		c.cancel()
 		return nil, err
 	}
 	if c.spec.StreamType != connect.StreamTypeUnary {
-		return &heldStream{ClientStream: stream, calling: c}, nil
+		s := &heldStream{ClientStream: stream, calling: c}
+		s.waiting, s.stop = context.WithCancel(c.ctx)
+		return s, nil
 	}
-	return &repeated{calling: c, stream: stream}, nil
+	return &repeated{calling: c, stream: stream, ready: make(chan struct{}),
+		restores: changed(before, c.info.RequestHeader())}, nil
+}
+
+// changed returns the fields of before that differ in h, with no values if before has none.
+func changed(before http.Header, h *connect.Header) http.Header {
+	fields := make(http.Header)
+	for name, values := range h.All() {
+		if !slices.Equal(values, before[name]) {
+			fields[name] = before[name]
+		}
+	}
+	for name, values := range before {
+		if !h.Has(name) {
+			fields[name] = values
+		}
+	}
+	return fields
 }
 
 // describe returns the call for functions in options. The transport has set the address by now.
@@ -135,43 +155,67 @@ var errOneMessage = errors.New("connect2mw: a unary call has one message")
 // asked for.
 type repeated struct {
 	*calling
+	isRead   bool
+	restores http.Header // undoes what interceptors inside did to the header of the request
+
 	message any
 	isSent  bool
-	isRead  bool
+	isEnded bool          // nothing more is sent
+	ready   chan struct{} // closed when message is complete
 
-	mu     sync.Mutex
-	closed bool                 // guarded by mu
-	stream connect.ClientStream // of the latest attempt; guarded by mu
+	stream connect.ClientStream // of the latest attempt; Receive's while that runs
+
+	mu        sync.Mutex
+	closed    bool // guarded by mu
+	receiving bool // guarded by mu
 }
 
 func (r *repeated) SendHeaders() error { return nil }
 
 func (r *repeated) Send(m any) error {
+	if r.isEnded {
+		return io.EOF
+	}
 	if r.isSent {
 		return errOneMessage
 	}
 	r.message, r.isSent = m, true
+	close(r.ready)
 	return nil
 }
 
-func (r *repeated) CloseSend() error { return nil }
+func (r *repeated) CloseSend() error {
+	if !r.isEnded && !r.isSent {
+		close(r.ready)
+	}
+	r.isEnded = true
+	return nil
+}
 
 func (r *repeated) Receive(m any) error {
 	if r.isRead {
 		return io.EOF
 	}
 	r.isRead = true
-	defer r.cancel()
+	r.mu.Lock()
+	r.receiving = true
+	r.mu.Unlock()
+	defer r.received()
+	select {
+	case <-r.ready: // another goroutine may send
+	case <-r.ctx.Done():
+		return endedError(r.ctx.Err())
+	}
 	var err error
-	stream := r.stream
-	held := r.client.Do(r.waiting, r.describe(), func() callclient.Answer {
-		if stream == nil {
-			if stream, err = r.reopen(); err != nil {
+	first := true
+	held := r.client.Do(r.ctx, r.describe(), func() callclient.Answer {
+		if !first {
+			if err = r.reopen(); err != nil {
 				return r.answer(err)
 			}
 		}
-		err = r.attempt(stream, m)
-		stream = nil
+		first = false
+		err = r.attempt(m)
 		return r.answer(err)
 	})
 	if held != nil {
@@ -182,42 +226,58 @@ func (r *repeated) Receive(m any) error {
 
 // attempt sends the message and receives the answer. io.EOF means that the server answered before it
 // had all of the message.
-func (r *repeated) attempt(s connect.ClientStream, m any) error {
+func (r *repeated) attempt(m any) error {
 	if r.isSent {
-		if err := s.Send(r.message); err != nil && !errors.Is(err, io.EOF) {
+		if err := r.stream.Send(r.message); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 	}
-	if err := s.CloseSend(); err != nil && !errors.Is(err, io.EOF) {
+	if err := r.stream.CloseSend(); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return s.Receive(m)
+	return r.stream.Receive(m)
 }
 
-// reopen opens the stream of the next attempt, and forgets the answer to the last one.
-func (r *repeated) reopen() (connect.ClientStream, error) {
+// reopen opens the stream of the next attempt, and forgets the last one.
+func (r *repeated) reopen() error {
+	for name, values := range r.restores {
+		if r.info.RequestHeader().Delete(name); values != nil {
+			r.info.RequestHeader().SetValues(name, values)
+		}
+	}
 	replace(r.info.ResponseHeader(), nil)
 	replace(r.info.ResponseTrailer(), nil)
 	s, err := r.next(r.ctx, r.spec)
 	if err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.closed {
-		s.Close()
-		return nil, endedError(context.Canceled)
+		return err
 	}
 	r.stream.Close()
 	r.stream = s
-	return s, nil
+	return nil
 }
 
+// received ends Receive, and closes the stream if Close has left that to it.
+func (r *repeated) received() {
+	r.cancel()
+	r.mu.Lock()
+	r.receiving = false
+	closes := r.closed
+	r.mu.Unlock()
+	if closes {
+		r.stream.Close()
+	}
+}
+
+// Close ends the call. While Receive sends, the stream must not be closed: Receive does so.
 func (r *repeated) Close() error {
 	r.cancel()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.closed = true
+	leaves := r.receiving
+	r.mu.Unlock()
+	if leaves {
+		return nil
+	}
 	return r.stream.Close()
 }
 
@@ -226,6 +286,9 @@ func (r *repeated) Close() error {
 type heldStream struct {
 	connect.ClientStream
 	*calling
+
+	waiting context.Context // of the wait: ends with the stream, or when it is closed
+	stop    context.CancelFunc
 
 	once sync.Once
 	of   *callclient.Stream
@@ -240,6 +303,7 @@ func (s *heldStream) begun() error {
 			func(*callclient.Stream) error { return nil })
 		if err != nil {
 			s.held = heldBack(err)
+			s.cancel()
 		}
 	})
 	return s.held
@@ -281,7 +345,10 @@ func (s *heldStream) Receive(m any) error {
 	}
 	if err != nil || s.spec.StreamType == connect.StreamTypeClient { // which gets one message
 		s.of.End()
-		s.cancel()
+		s.stop()
+		if err != nil || s.info.TransportInfo != nil { // a handler within a process may still run
+			s.cancel()
+		}
 	}
 	return err
 }
@@ -294,8 +361,12 @@ func (s *heldStream) hasHeader(err error) bool {
 }
 
 func (s *heldStream) Close() error {
-	s.cancel()
-	s.once.Do(func() { s.held = endedError(context.Canceled) }) // nothing was sent or will be sent
+	s.stop()
+	s.once.Do(func() { // nothing was sent or will be sent
+		s.held = endedError(context.Canceled)
+		s.cancel()
+	})
+	defer s.cancel()
 	err := s.ClientStream.Close()
 	if s.of != nil {
 		s.of.Answer(func() callclient.Answer { return callclient.Answer{Fields: make(http.Header)} })

@@ -3,8 +3,11 @@ package connect2mw_test
 import (
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -192,6 +195,211 @@ func TestAWaitEndsWhenTheCallIsClosed(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A request without a message would be a valid call of Connect, with an empty message.
+func TestACallThatIsHeldBackReachesNoServer(t *testing.T) {
+	for _, w := range ways {
+		if w.inProcess {
+			continue // see the tests of waits
+		}
+		t.Run(w.name, func(t *testing.T) {
+			s := newLimited(t, limits.TokenBucket(limits.PerDay(1), 1))
+			var requests atomic.Int32
+			handler := mounted(s.Server)
+			c, url := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests.Add(1)
+				handler.ServeHTTP(w, r)
+			}), w.http2)
+			follows := connect.NewClient(connecthttp.NewTransport(c, url, w.options...),
+				connect2mw.MustClient(client.Options{}))
+			s.limiter.Decide(call())
+			ask(t.Context(), follows, greet, "Ann") // and learns that it has to wait
+			var wait *client.WaitError
+			if _, err := ask(t.Context(), follows, greet, "Ann"); !errors.As(err, &wait) {
+				t.Errorf("a unary call: %v", err)
+			}
+			for _, spec := range []connect.Spec{unarySpec(greet), countdown, chat} {
+				for _, sends := range []bool{true, false} {
+					stream, err := follows.CallClientStream(t.Context(), spec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if sends {
+						err := stream.Send(wrapperspb.String("Ann"))
+						if spec.StreamType != connect.StreamTypeUnary && !errors.As(err, &wait) {
+							t.Errorf("%s: %v", spec.Procedure, err)
+						}
+					}
+					stream.Close() // returns when there is an answer
+				}
+			}
+			if n := requests.Load(); n != 1 {
+				t.Errorf("%d requests, want that of the denial", n)
+			}
+		})
+	}
+}
+
+// slow is a stream whose Send ends with its context. Close must not be called while it runs.
+type slow struct {
+	connect.ClientStream
+	ctx     context.Context
+	sending atomic.Bool
+	closed  atomic.Int32 // 2: while it was sending
+}
+
+func (s *slow) Send(any) error {
+	s.sending.Store(true)
+	<-s.ctx.Done()
+	time.Sleep(time.Second) // of the bubble
+	s.sending.Store(false)
+	return s.ctx.Err()
+}
+
+func (s *slow) Close() error {
+	s.closed.Store(1)
+	if s.sending.Load() {
+		s.closed.Store(2)
+	}
+	return s.ClientStream.Close()
+}
+
+// Close may be called beside Receive, and not beside Send, which Receive calls.
+func TestACallIsNotClosedWhileItsMessageIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, limits.TokenBucket(limits.PerDay(9), 9))
+		var inside *slow
+		c := way{inProcess: true}.open(t, s.Server, connect2mw.MustClient(client.Options{}),
+			func(next connect.ClientFunc) connect.ClientFunc {
+				return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+					stream, err := next(ctx, spec)
+					inside = &slow{ClientStream: stream, ctx: ctx}
+					return inside, err
+				}
+			})
+		stream, err := c.CallClientStream(t.Context(), unarySpec(greet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream.Send(wrapperspb.String("Ann"))
+		ended := make(chan error)
+		go func() { ended <- stream.Receive(new(message)) }()
+		synctest.Wait()
+		stream.Close()
+		if err := <-ended; !errors.Is(err, context.Canceled) || inside.closed.Load() != 1 {
+			t.Errorf("%v, the stream was closed: %d", err, inside.closed.Load())
+		}
+		stream.Close()
+	})
+}
+
+// An interceptor inside sees each attempt. What it adds to the header is added once.
+func TestEachAttemptHasTheHeaderOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLimited(t, limits.TokenBucket(limits.PerMinute(2), 1))
+		var got http.Header
+		sees := func(next connect.ServerFunc) connect.ServerFunc {
+			return func(ctx context.Context, spec connect.Spec, stream connect.ServerStream) error {
+				info, _ := connect.CallInfoForServerContext(ctx)
+				got = http.Header(maps.Collect(info.RequestHeader().All()))
+				return next(ctx, spec, stream)
+			}
+		}
+		server := connect.NewServer(sees, s.limiter.Interceptor())
+		server.Register(unary(greet, greeter))
+		adds := func(next connect.ClientFunc) connect.ClientFunc {
+			return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+				info, _ := connect.CallInfoForClientContext(ctx)
+				h := info.RequestHeader()
+				h.Add("X-Added", "inside")
+				h.Add("X-Both", "inside")
+				h.Set("X-Set", "inside")
+				h.Delete("X-Gone")
+				return next(ctx, spec)
+			}
+		}
+		c := way{inProcess: true}.open(t, server, connect2mw.MustClient(client.Options{MaxWait: time.Hour}), adds)
+		s.limiter.Decide(call())
+		ctx, info := connect.NewClientContext(t.Context())
+		for _, name := range []string{"X-Both", "X-Set", "X-Gone"} {
+			info.RequestHeader().Set(name, "outside")
+		}
+		stream, err := c.CallClientStream(ctx, unarySpec(greet))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stream.Close()
+		info.RequestHeader().Set("X-Late", "outside")
+		answer := new(message)
+		if err := errors.Join(stream.Send(wrapperspb.String("Ann")), stream.Receive(answer)); err != nil {
+			t.Fatal(err)
+		}
+		want := http.Header{"X-Added": {"inside"}, "X-Both": {"outside", "inside"}, "X-Set": {"inside"},
+			"X-Late": {"outside"}}
+		if s.denied.Load() != 1 || !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%d denied; the last attempt has %v, want %v", s.denied.Load(), got, want)
+		}
+	})
+}
+
+// One goroutine may send while another one receives.
+func TestAnAnswerIsAwaitedBeforeItsMessageIsSent(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newLimited(t, limits.TokenBucket(limits.PerDay(9), 9))
+				c := w.openInBubble(t, s.Server, connect2mw.MustClient(client.Options{}))
+				for _, closes := range []bool{false, true} {
+					stream, err := c.CallClientStream(t.Context(), unarySpec(greet))
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer, ended := new(message), make(chan error)
+					go func() { ended <- stream.Receive(answer) }()
+					synctest.Wait()
+					if closes {
+						stream.Close()
+						if err := <-ended; connect.CodeOf(err) != connect.CodeCanceled {
+							t.Errorf("a call that is closed: %v", err)
+						}
+						continue
+					}
+					sent := errors.Join(stream.Send(wrapperspb.String("Ann")), stream.CloseSend())
+					if err := <-ended; err != nil || sent != nil || answer.GetValue() != "Hello, Ann." {
+						t.Errorf("%q, %v, %v", answer.GetValue(), sent, err)
+					}
+					if err := stream.Send(answer); err != io.EOF {
+						t.Errorf("a message after the end: %v", err)
+					}
+					stream.Close()
+				}
+			})
+		})
+	}
+}
+
+// The server streams that a client is denied locally are not closed: CallServerStream returns none.
+func TestNoContextIsLeftOfAStreamThatIsHeldBack(t *testing.T) {
+	s := newLimited(t, limits.TokenBucket(limits.PerDay(1), 1))
+	var contexts []context.Context
+	c := way{inProcess: true}.open(t, s.Server, connect2mw.MustClient(client.Options{}),
+		func(next connect.ClientFunc) connect.ClientFunc {
+			return func(ctx context.Context, spec connect.Spec) (connect.ClientStream, error) {
+				contexts = append(contexts, ctx)
+				return next(ctx, spec)
+			}
+		})
+	s.limiter.Decide(call())
+	for range 3 {
+		ask(t.Context(), c, greet, "Ann")
+		count(t.Context(), c)
+	}
+	for i, ctx := range contexts {
+		if ctx.Err() == nil {
+			t.Errorf("the context of call %d has not ended", i)
+		}
+	}
 }
 
 func TestTheBaseOfAClientIsItsOwn(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 
@@ -23,7 +24,8 @@ import (
 //
 // A unary call that is denied with connect.CodeResourceExhausted is repeated, within the budget of
 // a Transport. One that ends with connect.CodeUnavailable is repeated if the server sent a wait,
-// and its procedure is idempotent by its schema or it has a header Idempotency-Key. Streams are
+// and its procedure is idempotent by its schema or it has a header Idempotency-Key. Interceptors
+// inside see each attempt, with the header that those outside and the caller have set. Streams are
 // never repeated: the caller has to do so.
 //
 // Functions in options see a call as a POST for its procedure, or a GET if that is idempotent, with
@@ -60,8 +62,15 @@ func (k keeper) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		var response connect.AnyResponse
 		var err error
-		held := k.client.Do(ctx, describe(request.Spec(), request.Peer(), request.Header()),
+		header, isRepeated := request.Header(), false
+		before := header.Clone() // interceptors inside may add to it
+		held := k.client.Do(ctx, describe(request.Spec(), request.Peer(), header),
 			func() callclient.Answer {
+				if isRepeated {
+					clear(header)
+					maps.Copy(header, before)
+				}
+				isRepeated = true
 				if response, err = next(ctx, request); err != nil {
 					return answerOf(err, nil, nil)
 				}

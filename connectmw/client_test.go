@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,6 +133,35 @@ func testAClientKeeps(t *testing.T, http2 bool, with []connect.ClientOption) {
 	if took := time.Since(began); s.denied.Load() != 1 || took < 2*time.Minute || took > 130*time.Second {
 		t.Errorf("%d denied, 4 calls after %v", s.denied.Load(), took)
 	}
+}
+
+// An interceptor inside sees each attempt. What it adds to the header is added once.
+func TestEachAttemptHasTheHeaderOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, limits.TokenBucket(limits.PerMinute(2), 1))
+		var got []string
+		c, url := startInBubble(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got = append(r.Header.Values("X-Added"), r.Header.Values("X-Set")...)
+			s.handler.ServeHTTP(w, r)
+		}), false)
+		adds := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
+				request.Header().Add("X-Added", "inside")
+				return next(ctx, request)
+			}
+		})
+		unary := connect.NewClient[message, message](c, url+greet, connect.WithInterceptors(
+			connectmw.MustClient(client.Options{MaxWait: time.Hour}), adds))
+		s.limiter.Decide(call())
+		request := connect.NewRequest(wrapperspb.String("Ann"))
+		request.Header().Set("X-Set", "outside")
+		if _, err := unary.CallUnary(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if s.denied.Load() != 1 || !slices.Equal(got, []string{"inside", "outside"}) {
+			t.Errorf("%d denied; the last attempt has %q, want each once", s.denied.Load(), got)
+		}
+	})
 }
 
 func TestNoCallWaitsBeyondItsDeadline(t *testing.T) {

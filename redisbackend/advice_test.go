@@ -112,7 +112,8 @@ func TestAnImpossibleLengthIsNamed(t *testing.T) {
 const noScripts = "the server runs no Lua scripts, which weir needs"
 
 // noScriptsAt answers as Valkey 9.1 does without its scripting engine: EVALSHA knows no script, and
-// EVAL and SCRIPT LOAD find no engine for it. said replaces the answer to the last two.
+// EVAL and SCRIPT LOAD find no engine for it. said replaces the answer to the last two, and to all
+// three if it names no engine.
 func noScriptsAt(t *testing.T, said string) (addr string) {
 	return listen(t, func(conn net.Conn) {
 		for r := bufio.NewReader(conn); ; {
@@ -124,7 +125,7 @@ func noScriptsAt(t *testing.T, said string) (addr string) {
 			switch name := strings.ToLower(words[0]); {
 			case name == "evalsha" && strings.Contains(said, "engine"):
 				answer = "-NOSCRIPT No matching script."
-			case (name == "eval" || name == "script") && said != "":
+			case (name == "eval" || name == "evalsha" || name == "script") && said != "":
 				answer = "-" + said
 			}
 			if _, err := io.WriteString(conn, answer+"\r\n"); err != nil {
@@ -136,7 +137,8 @@ func noScriptsAt(t *testing.T, said string) (addr string) {
 
 func TestAServerThatRunsNoScriptsIsNamed(t *testing.T) {
 	t.Parallel()
-	for _, said := range []string{"ERR Could not find scripting engine 'lua'", ""} {
+	const garnet = "ERR This instance has Lua scripting support disabled"
+	for _, said := range []string{"ERR Could not find scripting engine 'lua'", garnet, ""} {
 		saysOf(t, openAt(t, "redis://"+noScriptsAt(t, said)), noScripts)
 	}
 }

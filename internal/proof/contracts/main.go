@@ -13,6 +13,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,35 +67,41 @@ func client(name string, args ...string) (*exec.Cmd, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = os.TempDir()
+	cmd.WaitDelay = 10 * time.Second // for what it has started, and would wait for
 	return cmd, cancel
 }
 
-// show prints the rows that are not what registries serve.
+// show prints the rows that are not what registries serve, also if err says that some did not answer.
 func show(found []finding, err error) error {
-	if err != nil {
-		return err
-	}
-	behind := 0
 	for _, f := range found {
 		if f.note != "" {
 			fmt.Printf("%s %s: %s\n", f.row.name, f.row.version, f.note)
 		}
-		if f.behind {
-			behind++
-		}
 	}
+	behind := countBehind(found)
 	fmt.Printf("%d rows of %s were compared with what registries serve, %d are behind\n",
 		len(found), document, behind)
-	return behindError(behind)
+	return errors.Join(err, behindError(behind))
+}
+
+func countBehind(found []finding) (n int) {
+	for _, f := range found {
+		if f.behind {
+			n++
+		}
+	}
+	return n
 }
 
 func behindError(behind int) error {
 	if behind == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is behind: for each row, run its test with the newer version. If it "+
-		"passes, renew version and date; if it fails and weir cannot be mended now, write "+
-		"\"`TestName` fails with VERSION\" in the last column", document)
+	return fmt.Errorf("%s is behind: write the newer version and the day into each row, and where "+
+		"else the old version stands: git grep finds it. Then run the test of the row, for a Go "+
+		"module by .ci/contracts test with the directory of its module. If it fails and weir cannot "+
+		"be mended now, write the old version again, and \"`TestName` fails with VERSION\" in the "+
+		"last column", document)
 }
 
 func showMajors(served registries, rows []row) error {
@@ -124,19 +131,11 @@ func testAll(served registries, modules workspace, only []string) error {
 		return err
 	}
 	fmt.Printf("\n%s\n%s", findingTable(found), resultTable(results))
-	if compareErr != nil {
-		return compareErr
-	}
+	var testsErr error
 	for _, r := range results {
 		if r.err != nil {
-			return fmt.Errorf("tests fail with the versions of %s", document)
+			testsErr = fmt.Errorf("tests fail with the versions of %s", document)
 		}
 	}
-	behind := 0
-	for _, f := range found {
-		if f.behind {
-			behind++
-		}
-	}
-	return behindError(behind)
+	return errors.Join(compareErr, testsErr, behindError(countBehind(found)))
 }

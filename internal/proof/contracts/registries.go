@@ -29,22 +29,23 @@ type finding struct {
 	behind bool
 }
 
-// compare looks up each row. A registry that does not answer is an error.
+// compare looks up each row. A registry that does not answer for some is an error; the others are
+// compared all the same.
 func compare(s registries, rows []row) ([]finding, error) {
 	served, err := s.served(rows)
-	if err != nil {
-		return nil, err
-	}
 	found := make([]finding, len(rows))
 	for i, r := range rows {
 		found[i] = judge(r, served[i])
 	}
-	return found, nil
+	return found, err
 }
 
+// judge compares a row with what is served; "": the registry has not answered.
 func judge(r row, served string) finding {
 	f := finding{row: r, served: served}
 	switch {
+	case served == "":
+		f.note = "the registry has not answered"
 	case isNewer(r.version, served):
 		f.note = "the registry lists nothing after " + served + "; a row never goes back"
 	case !isNewer(served, r.version):
@@ -61,14 +62,17 @@ func judge(r row, served string) finding {
 func (s registries) served(rows []row) ([]string, error) {
 	newest := make([]string, len(rows))
 	modules, err := s.modules(rows)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
+	errs := []error{err}
 	for i, r := range rows {
+		answers := true
 		for _, name := range r.packages {
 			versions, err := modules[name], error(nil)
 			switch r.kind {
+			case "go":
+				if versions == nil { // errs says why
+					answers = false
+					continue
+				}
 			case "npm":
 				versions, err = s.npm(name, r.below != "")
 			case "pypi":
@@ -82,8 +86,11 @@ func (s registries) served(rows []row) ([]string, error) {
 				}
 			}
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", r.name, err))
+				answers, errs = false, append(errs, fmt.Errorf("%s: %w", r.name, err))
 			}
+		}
+		if !answers {
+			newest[i] = ""
 		}
 	}
 	return newest, errors.Join(errs...)
@@ -139,17 +146,17 @@ func (s registries) modules(rows []row) (map[string][]string, error) {
 		}
 	}
 	found, err := s.list(queries...)
-	if err != nil {
-		return nil, err
-	}
 	versions := make(map[string][]string)
 	for _, m := range found {
-		versions[m.Path] = append(m.Versions, m.Version)
+		if m.Error == nil {
+			versions[m.Path] = append(m.Versions, m.Version)
+		}
 	}
-	return versions, nil
+	return versions, err
 }
 
-// list asks the module proxy for queries such as path@latest.
+// list asks the module proxy for queries such as path@latest. It returns what is answered beside an
+// error.
 func (s registries) list(queries ...string) (found []module, err error) {
 	if len(queries) == 0 {
 		return nil, nil
@@ -275,6 +282,9 @@ func (s registries) output(name string, args ...string) ([]byte, error) {
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("%s is not installed, so its registry cannot be asked: "+
 			".ci/install %[1]s", name)
+	}
+	if e, is := errors.AsType[*exec.ExitError](err); is && e.ExitCode() < 0 {
+		err = fmt.Errorf("ended, without an answer within %v: %w", patience, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the registry of %s does not answer: %s %s: %w: %s", name, name,

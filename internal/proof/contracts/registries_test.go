@@ -274,6 +274,39 @@ func TestARegistryThatDoesNotAnswerIsAnError(t *testing.T) {
 	}
 }
 
+// A registry that lacks one package may have much that is newer of others.
+func TestWhatIsAnsweredIsComparedBesideWhatIsNot(t *testing.T) {
+	testrun.Program(t, "npm")
+	s, _ := opened(t, shelf{modules: map[string][]string{"example.com/it": {"v1.1.0"}},
+		npm: map[string][]string{"it": {"1.1.0"}}})
+	found, err := compare(s, []row{made(t, "go example.com/none", "1.0.0", "there"),
+		made(t, "go example.com/it", "1.0.0", "there"), made(t, "npm none", "1.0.0", "there"),
+		made(t, "npm it", "1.0.0", "there")})
+	if err == nil || !strings.Contains(err.Error(), "example.com/none") ||
+		!strings.Contains(err.Error(), "npm view none") {
+		t.Errorf("got error %v, want one that names what has no answer", err)
+	}
+	var behind []string
+	for _, f := range found {
+		if f.behind {
+			behind = append(behind, f.row.kind)
+		}
+	}
+	if !slices.Equal(behind, []string{"go", "npm"}) || len(found) != 4 {
+		t.Errorf("%d rows, behind are %v", len(found), behind)
+	}
+}
+
+func TestAClientThatWasEndedIsSaidToHaveHadNoAnswer(t *testing.T) {
+	s := registries{command: func(string, ...string) (*exec.Cmd, context.CancelFunc) {
+		return testrun.Command(t, "sh", "-c", "kill -9 $$"), func() {} // as client does in the end
+	}}
+	if _, err := s.output("npm", "view", "it"); err == nil ||
+		!strings.Contains(err.Error(), "npm view it") || !strings.Contains(err.Error(), "within 5m0s") {
+		t.Errorf("got error %v, want one that says how long the command was waited for", err)
+	}
+}
+
 func TestAClientThatIsMissingIsNamed(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := compare(registries{command: client}, []row{made(t, "npm it", "1.0.0", "there")})
@@ -311,6 +344,7 @@ func TestVersionsAreComparedByTheirNumbers(t *testing.T) {
 		{"v1.9.1", "1.9.0", true}, {"9.1.2.post2", "9.1.2", true}, {"9.1.2", "9.1.2.post2", false},
 		{"9.1.2.post10", "9.1.2.post2", true}, {"6.2.912183", "6.2.14", true}, {"1.27", "1.26.8", true},
 		{"v2.0.0+incompatible", "1.9", true}, {"1.27", "1.27.0", false},
+		{"9.1.1", "9.1.post1", true}, {"9.1.post1", "9.1.1", false}, {"9.1.post1", "9.1.0", true},
 	} {
 		if got := isNewer(c.a, c.b); got != c.want {
 			t.Errorf("isNewer(%s, %s): got %t, want %t", c.a, c.b, got, c.want)
@@ -334,7 +368,9 @@ func TestTablesHaveALineForEachRowAndModule(t *testing.T) {
 func TestAMistakeInTheTableIsNamed(t *testing.T) {
 	good := []string{"it", "`npm it`", "1.0.0", "2026-11-29", "all", "`TestIt`", "there"}
 	mistakes := map[int][]string{0: {""}, 1: {"npm it", "`debian it`", "`npm`", "`npm it <x`"},
-		2: {"v1.0.0", "1.0.0-rc.1", "", "new"}, 3: {"", "29 November"}, 5: {""}, 6: {"", "a | b"}}
+		2: {"v1.0.0", "1.0.0-rc.1", "", "new"}, 3: {"", "29 November"}, 5: {""}, 6: {"", "a | b",
+			"`TestIt` fails with `1.1.0`", "`TestIt` fails with the next one"}}
+	mistakes[1] = append(mistakes[1], "`npm it <1`", "`npm it <0.9`") // it has 1.0.0
 	line := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" }
 	if _, err := parseRow(line(good)); err != nil {
 		t.Fatal(err)

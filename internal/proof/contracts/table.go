@@ -79,11 +79,19 @@ func parseRow(line string) (r row, err error) {
 	if _, err := time.Parse(time.DateOnly, r.date); err != nil {
 		return row{}, fmt.Errorf("date: want a day such as 2026-01-31 (got %s)", r.date)
 	}
+	if r.below != "" && !isNewer(r.below, r.version) {
+		return row{}, fmt.Errorf("version: want one before %s, the bound of the row (got %s)",
+			r.below, r.version)
+	}
 	if r.name == "" || r.test == "" || r.next == "" {
 		return row{}, fmt.Errorf("a row has a name, a test, and where the next version appears")
 	}
 	if f := failure.FindStringSubmatch(r.next); f != nil {
 		r.failing, r.failsWith = f[1], f[2]
+		if !release.MatchString(r.failsWith) {
+			return row{}, fmt.Errorf("`%s` fails with: want a release, such as 1.2.3, without quotes "+
+				"(got %s)", r.failing, r.failsWith)
+		}
 	}
 	return r, nil
 }
@@ -91,28 +99,36 @@ func parseRow(line string) (r row, err error) {
 // isNewer reports whether version a follows b. Both are releases.
 func isNewer(a, b string) bool {
 	as, bs := numbers(a), numbers(b)
-	for i := range max(len(as), len(bs)) {
+	for i := range max(len(as.release), len(bs.release)) {
 		x, y := 0, 0
-		if i < len(as) {
-			x = as[i]
+		if i < len(as.release) {
+			x = as.release[i]
 		}
-		if i < len(bs) {
-			y = bs[i]
+		if i < len(bs.release) {
+			y = bs.release[i]
 		}
 		if x != y {
 			return x > y
 		}
 	}
-	return false
+	return as.post > bs.post
 }
 
-func numbers(version string) (all []int) {
+// numbered is a version by its numbers: 9.1.2.post3 is the third one after 9.1.2, and before 9.1.2.1.
+type numbered struct {
+	release []int
+	post    int
+}
+
+func numbers(version string) (n numbered) {
 	version = strings.TrimSuffix(strings.TrimPrefix(version, "v"), "+incompatible")
+	version, post, _ := strings.Cut(version, ".post")
+	n.post, _ = strconv.Atoi(post)
 	for part := range strings.SplitSeq(version, ".") {
-		n, _ := strconv.Atoi(strings.TrimPrefix(part, "post"))
-		all = append(all, n)
+		x, _ := strconv.Atoi(part)
+		n.release = append(n.release, x)
 	}
-	return all
+	return n
 }
 
 // goOf returns the Go version that a go.mod asks for.

@@ -74,14 +74,15 @@ func WithoutTLS(err error, client redis.Scripter) error {
 	return err
 }
 
-// lacksScripts matches the errors of a Valkey without its scripting engine, and of servers that do
-// not know the commands that run scripts.
+// lacksScripts matches the errors of a Valkey without its scripting engine, of a Garnet that was not
+// told to run scripts, and of servers that do not know the commands that run them.
 var lacksScripts = regexp.MustCompile(`^ERR (Could not find scripting engine|` +
+	`This instance has Lua scripting support disabled|` +
 	"(?i:unknown command ['`](eval|evalsha|script)['`|]))")
 
 const (
-	noScripts = "the server runs no Lua scripts, which weir needs: load Valkey's module lua, or " +
-		"rename no EVAL and EVALSHA"
+	noScripts = "the server runs no Lua scripts, which weir needs: load Valkey's lua, give " +
+		"Garnet --lua, or rename no EVAL"
 	closedByServer = "closed by the server: a restart, maxclients, TLS on one side alone, or a " +
 		"proxy without HELLO?"
 	unansweredTLS = "no TLS handshake so far: if the server speaks none, use redis://"
