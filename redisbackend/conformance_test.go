@@ -42,7 +42,8 @@ func newClient(t testing.TB, addr string) *redis.Client {
 	t.Helper()
 	const patient = time.Minute // the machine may be slow
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, ReadTimeout: patient, WriteTimeout: patient,
+		Addr: addr, ContextTimeoutEnabled: true, DialTimeout: patient, ReadTimeout: patient,
+		WriteTimeout: patient, PoolTimeout: patient,
 	})
 	t.Cleanup(func() { client.Close() })
 	return client

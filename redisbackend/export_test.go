@@ -135,7 +135,12 @@ func Waiting(b *Bare) (n int) { return line.Waiting(b.servers.lines) }
 func WaitForEver(b *Bare) { WaitFor(b, 1000*time.Hour) }
 
 // WaitFor has b take a server for silent after a time.
-func WaitFor(b *Bare, patience time.Duration) { line.SetPatience(b.servers.lines, patience) }
+func WaitFor(b *Bare, patience time.Duration) {
+	line.SetPatience(b.servers.lines, patience)
+	if b.lookout != nil {
+		b.lookout.timeout = max(lookTimeout, patience)
+	}
+}
 
 // OneCall has b make one call at a time to each server.
 func OneCall(b *Bare) { line.SetMaxCalls(b.servers.lines, 1) }

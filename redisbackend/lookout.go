@@ -29,8 +29,9 @@ import (
 type lookout struct {
 	connect func() (ask asker, end func())
 	names   []string
-	advice  string       // if the server depends on the name
-	logger  *slog.Logger // nil: that of slog.Default
+	advice  string        // if the server depends on the name
+	logger  *slog.Logger  // nil: that of slog.Default
+	timeout time.Duration // lookTimeout; tests are more patient
 
 	sight atomic.Pointer[sight]
 
@@ -84,6 +85,7 @@ func newLookout(client redis.Scripter, key string, logger *slog.Logger) *lookout
 }
 
 func (l *lookout) start() {
+	l.timeout = lookTimeout
 	l.stopped = make(chan struct{})
 	close(l.stopped)
 	l.sight.Store(new(sight))
@@ -136,7 +138,7 @@ func (l *lookout) begin(s *sight) {
 	if !l.sight.CompareAndSwap(s, &sight{err: s.err}) || l.closed {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.timeout)
 	l.cancel, l.stopped = cancel, make(chan struct{})
 	go l.look(ctx, l.stopped, s.err)
 }

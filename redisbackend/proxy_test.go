@@ -138,19 +138,18 @@ func copyReply(to *bytes.Buffer, from *bufio.Reader) error {
 // checkThrough checks a client of addr with a hash tag, or without one.
 func checkThrough(t testing.TB, addr, tag string) error {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	return redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: tag}).Check(t.Context())
+	b := redisbackend.MustNewBare(newClient(t, addr), redisbackend.BareOptions{HashTag: tag})
+	return b.Check(t.Context())
 }
 
 // lookThrough returns what decisions through a proxy fail with after one question in operation.
 func lookThrough(t testing.TB, addr, tag string) error {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
 	discard := slog.New(slog.DiscardHandler)
-	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: tag, Logger: discard})
+	b := redisbackend.MustNewBare(newClient(t, addr),
+		redisbackend.BareOptions{HashTag: tag, Logger: discard})
 	defer b.Close()
+	redisbackend.WaitForEver(b)
 	return redisbackend.Look(b)
 }
 
@@ -200,6 +199,7 @@ func TestOneQuestionInOperationFindsAProxyThatSpreads(t *testing.T) {
 		for _, c := range proxiesBefore(two) {
 			client := newClient(t, c.proxy.start(t))
 			b := redisbackend.MustNewBare(client, redisbackend.BareOptions{HashTag: c.tag, Logger: discard})
+			redisbackend.WaitForEver(b)
 			saysThat(t, c.what, redisbackend.Look(b), c.want)
 			charges := []backends.Charge{charge("s", "k", limits.FixedWindow(limits.PerDay(5)), 1)}
 			saysThat(t, c.what+", a decision", b.Take(t.Context(), charges, make([]limits.Decision, 1)), c.want)

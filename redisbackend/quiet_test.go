@@ -108,13 +108,27 @@ func TestAClientByOpenSendsNothingThatIsRefused(t *testing.T) {
 			url, addrs, lists := start(t)
 			prefix := uniquePrefix() + ":eu" // the user may name keys that begin with all of it
 			l := openLedger(t, prefix, addrs, append(lists, aclDecide, aclCheck)...)
-			b, err := redisbackend.Open(url, redisbackend.Options{Prefix: prefix, Budget: time.Minute})
+			b, err := redisbackend.Open(patientURL(url), redisbackend.Options{
+				Prefix: prefix, Budget: time.Hour, Wrap: func(inner backends.Backend) backends.Backend {
+					redisbackend.WaitForEver(inner.(*redisbackend.Bare))
+					return inner
+				},
+			})
 			ok(t, err)
 			defer b.Close()
 			decidesOften(t, b, func() error { return b.Check(t.Context()) })
 			l.isQuiet(t)
 		})
 	}
+}
+
+// patientURL returns a URL whose client waits, since the machine may be slow.
+func patientURL(url string) string {
+	separator := "?"
+	if strings.Contains(url, "?") {
+		separator = "&"
+	}
+	return url + separator + "dial_timeout=1m&read_timeout=1m&write_timeout=1m&pool_timeout=1m"
 }
 
 // A Ring has no URL. Its client is the one of docs/redis.md.
@@ -130,6 +144,7 @@ func TestAQuietRingSendsNothingThatIsRefused(t *testing.T) {
 	l := openLedger(t, prefix, addrs, aclDecide, aclCheck, aclRing)
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs: shards, Username: "limiter", Password: "secret", DisableIdentity: true,
+		DialTimeout: time.Minute, ReadTimeout: time.Minute, WriteTimeout: time.Minute,
 		NewClient: func(o *redis.Options) *redis.Client {
 			o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 			return redis.NewClient(o)
@@ -137,6 +152,7 @@ func TestAQuietRingSendsNothingThatIsRefused(t *testing.T) {
 	})
 	defer ring.Close()
 	b := redisbackend.MustNewBare(ring, redisbackend.BareOptions{Prefix: prefix})
+	redisbackend.WaitForEver(b)
 	decidesOften(t, b, func() error { return b.Check(t.Context()) })
 	l.isQuiet(t)
 }

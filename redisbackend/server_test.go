@@ -39,9 +39,12 @@ var prefixes atomic.Int64
 
 func uniquePrefix() string { return fmt.Sprintf("test%d", prefixes.Add(1)) }
 
-// newBare returns a backend on client with a prefix of its own.
+// newBare returns a backend on client with a prefix of its own, which waits for ever: the machine
+// may be slow.
 func newBare(client redis.Scripter) *redisbackend.Bare {
-	return redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	b := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: uniquePrefix()})
+	redisbackend.WaitForEver(b)
+	return b
 }
 
 // bareAt is newBare with a clock that the test sets.

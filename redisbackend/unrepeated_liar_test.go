@@ -184,7 +184,6 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 	} {
 		client, lies := lyingCluster(t, server.addr)
 		b := newBare(client)
-		redisbackend.WaitForEver(b)
 		c := charge("lies", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 		take(t, b, c)
 		lies.tell("4:lies:", 0, first, lost)

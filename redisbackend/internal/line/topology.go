@@ -180,9 +180,10 @@ func (t *topology) isReplaced(server *redis.Client, name string) bool {
 }
 
 // soonest returns nil as soon as a call of ask does. While none has returned it calls ask again
-// after each pause. It returns an error if all have failed, or none returns in time.
+// after each pause. It returns an error if all have failed, or none returns within CallTimeout, or
+// within the pause if tests have set a longer one.
 func (t *topology) soonest(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, max(CallTimeout, t.opinion))
 	defer cancel()
 	answers := make(chan error, mostOpinions)
 	call := func() {

@@ -143,7 +143,8 @@ func newCLF(kind *clfKind, o *Options) (parser, error) {
 // isForwarded reports whether a name is that of X-Forwarded-For or another header for the client,
 // as nginx, Apache and others write it.
 func isForwarded(name string) bool {
-	name = strings.NewReplacer("_", "-", "%{", "", "}i", "").Replace(strings.ToLower(name))
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "%{"), "}i") // of Apache
 	switch strings.TrimPrefix(name, "http-") {
 	case "x-forwarded-for", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-client-ip":
 		return true

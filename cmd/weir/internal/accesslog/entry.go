@@ -3,7 +3,6 @@ package accesslog
 import (
 	"bytes"
 	"net/netip"
-	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (e *Entry) setAddress(text []byte) problem {
 
 // lastOf returns the last element of a list.
 func lastOf(text []byte) string {
-	return view(textproto.TrimBytes(text[bytes.LastIndexAny(text, ",\n")+1:]))
+	return view(bytes.Trim(text[bytes.LastIndexAny(text, ",\n")+1:], " \t\r\n"))
 }
 
 func (e *Entry) setParsed(addr netip.Addr, err error) problem {

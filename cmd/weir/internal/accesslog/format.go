@@ -3,7 +3,7 @@ package accesslog
 import (
 	"cmp"
 	"fmt"
-	"net/textproto"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +114,7 @@ func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // Role returns the role that text names: names of header fields are case-insensitive.
 func Role(text string) string {
 	if name, ok := strings.CutPrefix(text, "header."); ok {
-		return "header." + textproto.CanonicalMIMEHeaderKey(name)
+		return "header." + http.CanonicalHeaderKey(name)
 	}
 	return text
 }

@@ -308,7 +308,7 @@ func startGo(t *testing.T, framework string) *server {
 			append([]string{"get"}, goModules...), {"mod", "tidy"}, {"build", "-o", program, "."},
 		} {
 			cmd := testrun.Command(t, "go", args...)
-			cmd.Dir = built
+			cmd.Dir, cmd.Env = built, append(os.Environ(), "GOFLAGS=") // they may name a go.mod of weir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("go %q: %v\n%s", args, err, out)
 			}

@@ -110,22 +110,32 @@ func modOf(dir, work string) (string, error) {
 	return path, err
 }
 
-// overlayOf writes an overlay that replaces net/http, and returns its path.
+// standIns are the packages of the standard library that a file beside this one replaces.
+var standIns = map[string]string{
+	"net/http":      "nethttp.go.txt",
+	"crypto/hmac":   "hmac.go.txt",
+	"crypto/rand":   "rand.go.txt",
+	"crypto/sha256": "sha256.go.txt",
+}
+
+// overlayOf writes an overlay that replaces standIns, and returns its path.
 func overlayOf(dir, goroot, work string) (string, error) {
-	real := filepath.Join(goroot, "src", "net", "http")
-	sources, err := filepath.Glob(filepath.Join(real, "*.go"))
-	if err != nil || len(sources) == 0 {
-		return "", fmt.Errorf("there is no source of net/http in %s: %v", real, err)
-	}
 	replace := make(map[string]string)
-	for _, source := range sources {
-		replace[source] = ""
+	for name, file := range standIns {
+		real := filepath.Join(goroot, "src", filepath.FromSlash(name))
+		sources, err := filepath.Glob(filepath.Join(real, "*.go"))
+		if err != nil || len(sources) == 0 {
+			return "", fmt.Errorf("there is no source of %s in %s: %v", name, real, err)
+		}
+		for _, source := range sources {
+			replace[source] = ""
+		}
+		standIn, err := filepath.Abs(filepath.Join(dir, "generate", file))
+		if err != nil {
+			return "", err
+		}
+		replace[filepath.Join(real, filepath.Base(name)+".go")] = standIn
 	}
-	standIn, err := filepath.Abs(filepath.Join(dir, "generate", "nethttp.go.txt"))
-	if err != nil {
-		return "", err
-	}
-	replace[filepath.Join(real, "http.go")] = standIn
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		return "", err
