@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -88,16 +87,19 @@ const (
 	boundContext = "context"
 )
 
-// Error says how long the wait is, what asked for it, and what does not allow it.
+// Error says how long the wait is, what asked for it, and what is too short for it.
 func (e *WaitError) Error() string {
 	return fmt.Sprintf("client: held back: the wait of %v (%s) is %s",
 		e.Wait.Round(time.Millisecond), e.Source, tooLong(e.Bound))
 }
 
-// tooLong says by what bound a wait is too long.
+// tooLong says by what bound a wait is too long. A request that has waited before has less left.
 func tooLong(bound string) string {
-	if bound == boundContext {
-		bound = "the context"
+	switch bound {
+	case boundMaxWait:
+		return "longer than what is left of MaxWait"
+	case boundContext:
+		return "longer than the context allows"
 	}
-	return "longer than " + cmp.Or(bound, "MaxWait or the context") + " allows"
+	return "longer than MaxWait or the context allows"
 }

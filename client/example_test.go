@@ -97,7 +97,7 @@ func ExampleWaitError() {
 	fmt.Println(e.Error())
 	// Output:
 	// try again later: true
-	// client: held back: the wait of 1h0m0s (Retry-After) is longer than MaxWait allows
+	// client: held back: the wait of 1h0m0s (Retry-After) is longer than what is left of MaxWait
 }
 
 // canned is a server that needs no network.
@@ -134,7 +134,7 @@ func ExampleOptions() {
 	fmt.Println(string(body))
 	// Output:
 	// limited: api.example.com, 429, Retry-After, ""
-	// gave up: api.example.com, 429, Retry-After, "the wait is longer than MaxWait allows"
+	// gave up: api.example.com, 429, Retry-After, "the wait is longer than what is left of MaxWait"
 	// Come back tomorrow.
 }
 

@@ -120,8 +120,8 @@ func TestAWaitErrorSaysWhatItsWaitIsLongerThan(t *testing.T) {
 		maxWait, context time.Duration
 		bound, text      string
 	}{
-		"MaxWait":                 {5 * time.Second, 0, "MaxWait", "longer than MaxWait allows"},
-		"MaxWait, the sooner":     {5 * time.Second, 10 * time.Second, "MaxWait", "longer than MaxWait allows"},
+		"MaxWait":                 {5 * time.Second, 0, "MaxWait", "longer than what is left of MaxWait"},
+		"MaxWait, the sooner":     {5 * time.Second, 10 * time.Second, "MaxWait", "longer than what is left of MaxWait"},
 		"the context":             {time.Minute, 10 * time.Second, "context", "longer than the context allows"},
 		"the context, the sooner": {10 * time.Second, 5 * time.Second, "context", "longer than the context allows"},
 	} {

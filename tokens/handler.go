@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -27,15 +28,31 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, status, err := h.readBody(w, r)
 	if err != nil {
-		http.Error(w, err.Error(), status)
+		refuse(w, err, status)
 		return
 	}
 	call, err := h.meter.Estimate(h.api, body)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		refuse(w, err, http.StatusBadRequest)
 		return
 	}
 	h.limited.ServeHTTP(w, withCall(r, call, body))
+}
+
+// refuse answers as the services do. OpenAI's SDK for Python shows its user error.message alone.
+func refuse(w http.ResponseWriter, err error, status int) {
+	type problem struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	}
+	document, _ := json.Marshal(struct {
+		Type  string  `json:"type"`
+		Error problem `json:"error"`
+	}{"error", problem{"invalid_request_error", err.Error()}})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(document)
 }
 
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {

@@ -550,6 +550,28 @@ func TestWhatIsNoRequestToAModelIsRefused(t *testing.T) {
 }
 
 // A middleware between limiter and model may answer, too.
+// OpenAI's SDK for Python 3.57.0 shows its user nothing of a text: error.message of JSON alone.
+func TestARefusalIsADocumentThatSDKsShow(t *testing.T) {
+	meter := tokens.MustNew(tokens.Config{Prices: map[string]tokens.Price{"small": {Input: 1}}})
+	same := func(next http.Handler) http.Handler { return next }
+	handler := meter.Handler(tokens.ChatCompletions, same, answering(plain, "{}"))
+	for _, c := range []struct{ method, body, want string }{
+		{"GET", "", "the method must be POST"},
+		{"POST", `{"model":"large"}`, "the model is not offered here: ask for another one"},
+		{"POST", `{"model":"small","n":1,"n":2}`, `\"n\" must be there once`},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(c.method, "/", strings.NewReader(c.body)))
+		want := `{"type":"error","error":{"type":"invalid_request_error","message":"` + c.want + `"}}`
+		if got := w.Body.String(); got != want {
+			t.Errorf("%s %s: got %s, want %s", c.method, c.body, got, want)
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s %s: Content-Type %q", c.method, c.body, got)
+		}
+	}
+}
+
 func TestARequestThatTheModelNeverSawCostsNothing(t *testing.T) {
 	settled := make(chan limits.Settlement, 1)
 	limiter := nethttp.MustNew(nethttp.Config{

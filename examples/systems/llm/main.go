@@ -115,7 +115,10 @@ func identified(next http.Handler) http.Handler {
 		key, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		tenant, known := tenants[key]
 		if !isBearer || !known {
-			http.Error(w, "unknown API key", http.StatusUnauthorized)
+			// SDKs show the message of JSON alone.
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"type":"authentication_error","message":"unknown API key"}}`)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant)))

@@ -312,6 +312,23 @@ func TestA403OfTheProgramBehindNginxStays(t *testing.T) {
 	s.want("GET", "/forbidden", 403, "RateLimit")
 }
 
+func TestA403StaysThoughNginxInterceptsErrors(t *testing.T) {
+	nginx := testrun.Program(t, "nginx")
+	s := setUp(t, http.StatusForbidden, "weir.yaml")
+	text := strings.NewReplacer(
+		"proxy_pass http://app;", "proxy_pass http://app; proxy_intercept_errors on; "+
+			"auth_request_set $weir_status $upstream_status;",
+		"location @denied {", "location @denied { if ($weir_status != 403) { return 403; }",
+	).Replace(s.files["nginx.conf"])
+	s.write("nginx.conf", "daemon off; master_process off; error_log stderr error;\n"+
+		s.ports.Replace(text))
+	s.run(nginx, "-p", s.dir, "-c", "nginx.conf")
+	s.want("GET", "/forbidden", 403, "RateLimit")
+	s.want("POST", "/login", 200)
+	s.want("POST", "/login", 200)
+	s.want("POST", "/login", 429, "RateLimit", "RateLimit-Policy", "Retry-After")
+}
+
 func TestEachClientOfACacheInNginxHasItsOwnNumbers(t *testing.T) {
 	nginx := testrun.Program(t, "nginx")
 	s := setUp(t, http.StatusForbidden, "weir.yaml")
