@@ -244,7 +244,7 @@ func TestOfSeveralDenialsTheLatestTurnIsPromised(t *testing.T) {
 // No legal limit, cost, wait or number of instances overflows.
 func FuzzTurnsAreNeverBeforeTheLeastWait(f *testing.F) {
 	f.Add(uint8(0), int64(10), int64(1000), int64(10), int64(1), 1, int64(100_000))
-	f.Add(uint8(3), int64(1), int64(math.MaxInt64), int64(1), int64(math.MaxInt64), math.MaxInt, int64(1))
+	f.Add(uint8(3), int64(1), (365 * 24 * time.Hour).Microseconds(), int64(1), int64(math.MaxInt64), math.MaxInt, int64(1))
 	f.Fuzz(func(t *testing.T, algorithm uint8, units, period, burst, cost int64, instances int, wait int64) {
 		rate := limits.Per(units, time.Duration(period)*time.Microsecond)
 		limit := []limits.Limit{limits.TokenBucket(rate, burst), limits.LeakyQueue(rate, burst), limits.FixedWindow(rate),
