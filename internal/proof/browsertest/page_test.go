@@ -95,7 +95,8 @@ func TestThePageHasRatesAtOnce(t *testing.T) {
 	command(b, page.Reload, page.ReloadParams{})
 	b.until("the page is live",
 		`document.getElementById('live').textContent.startsWith('live') && window.said !== undefined`)
-	if first := value[string](b, `said.headline[0]`); first != "Rule per-client denies." {
+	if first := value[string](b, `said.headline[0]`); first !=
+		"Rule per-client denies. Rule per-client-next would deny." {
 		t.Errorf("the page first says %q", first)
 	}
 	if unknown := value[string](b,
