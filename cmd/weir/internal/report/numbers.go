@@ -67,16 +67,11 @@ func Wait(rule *simulate.Rule) string {
 }
 
 func duration(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d < 10*time.Second:
-		return d.String()
-	case d < time.Hour:
-		d = d.Round(time.Second)
-	default:
-		d = d.Round(time.Minute)
-	}
+	d := simulate.RoundedWait(ms)
 	s := d.String()
+	if d < 10*time.Second {
+		return s
+	}
 	for _, end := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(s, end) {
 			s = s[:len(s)-2]

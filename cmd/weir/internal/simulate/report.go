@@ -113,8 +113,8 @@ func (r *Report) hasRanges() bool {
 		}
 		for j := range side.Rules {
 			rule := &side.Rules[j]
-			if differs(rule.Denied, rule.Shadowed, rule.KeysDenied, rule.WaitMillis, rule.Never,
-				rule.Binding) ||
+			if differs(rule.Denied, rule.Shadowed, rule.KeysDenied, rule.Never, rule.Binding) ||
+				RoundedWait(rule.WaitMillis.Low) != RoundedWait(rule.WaitMillis.High) ||
 				slices.ContainsFunc(rule.Top, func(k Key) bool { return differs(k.Denied) }) ||
 				slices.ContainsFunc(rule.Ladder, func(l Rung) bool {
 					return differs(l.Denied, l.Keys)
@@ -132,6 +132,19 @@ func (r *Report) hasRanges() bool {
 	}
 	s := r.Suggestion
 	return s != nil && differs(s.Denied, s.Clients)
+}
+
+// RoundedWait returns a wait of milliseconds as reports show it: exact below ten seconds, else
+// rounded to seconds, and to minutes from an hour on.
+func RoundedWait(ms int64) time.Duration {
+	d := time.Duration(ms) * time.Millisecond
+	switch {
+	case d < 10*time.Second:
+		return d
+	case d < time.Hour:
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Minute)
 }
 
 // Side is the result of one policy.
