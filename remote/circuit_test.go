@@ -300,6 +300,7 @@ func TestBusyIsAFailureOnlyWhileMostCallsAreAbandoned(t *testing.T) {
 		}
 		w.is("closed")
 
+		time.Sleep(time.Millisecond) // until the goroutines of all calls have ended
 		w.inner.startsFailing(w.inner.hangs(w.T))
 		w.crowd(896, func(int) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
