@@ -125,7 +125,7 @@ func TestAClientKeepsToWhatItIsTold(t *testing.T) {
 				s := newLimited(t, limits.TokenBucket(limits.PerMinute(2), 1))
 				c := w.openInBubble(t, s.Server, connect2mw.MustClient(client.Options{MaxWait: time.Hour}))
 				began := time.Now()
-				s.limiter.Decide(call()) // somebody else
+				s.limiter.Decide(call()) // another client
 				for range 3 {
 					ctx, info := connect.NewClientContext(t.Context())
 					text, err := ask(ctx, c, greet, "Ann")

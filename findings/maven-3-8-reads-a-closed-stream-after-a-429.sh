@@ -6,6 +6,7 @@
 # closed stream". So its repeat after a 429 is never of use, and a build that meets one fails. It needs
 # mvn and java, since it takes both releases from Maven's own repository.
 set -euo pipefail
+version=3.8.8 newer=3.9.16
 dir=$(mktemp -d)
 server=""
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
@@ -59,23 +60,23 @@ X
 
 mkdir zips
 
-# build VERSION EXIT STATUSES builds the project by that release, from an empty repository.
+# build RELEASE EXIT STATUSES builds the project by that release, from an empty repository.
 build() {
-  local version=$1 rc=0
+  local release=$1 rc=0
   (cd zips && mvn -q -B -Dmaven.repo.local="$dir/repository" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
-    -Dartifact=org.apache.maven:apache-maven:"$version":zip:bin -DoutputDirectory="$dir/zips" \
+    -Dartifact=org.apache.maven:apache-maven:"$release":zip:bin -DoutputDirectory="$dir/zips" \
     >../log 2>&1) || { cat log; exit 1; }
-  python3 -m zipfile -e "zips/apache-maven-$version-bin.zip" .
+  python3 -m zipfile -e "zips/apache-maven-$release-bin.zip" .
   cat >settings.xml <<X
-<settings><mirrors><mirror><id>one</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:$(cat port)/$version</url></mirror></mirrors></settings>
+<settings><mirrors><mirror><id>one</id><mirrorOf>*</mirrorOf><url>http://127.0.0.1:$(cat port)/$release</url></mirror></mirrors></settings>
 X
   : >requests
-  bash "apache-maven-$version/bin/mvn" -B -s settings.xml -Dmaven.repo.local="$dir/$version" validate >log 2>&1 || rc=$?
-  echo "Maven $version -> exit $rc, answers and seconds before each: $(paste -s -d, requests)"
+  bash "apache-maven-$release/bin/mvn" -B -s settings.xml -Dmaven.repo.local="$dir/$release" validate >log 2>&1 || rc=$?
+  echo "Maven $release -> exit $rc, answers and seconds before each: $(paste -s -d, requests)"
   [ "$rc" = "$2" ] || { cat log; exit 1; }
   [ "$(cut -d' ' -f1 requests | paste -s -d' ')" = '429 200' ]
 }
-build 3.8.8 1
+build "$version" 1
 grep -o 'Attempted read from closed stream' log
 tail -n 1 requests | awk '{ exit $2 < 4 }'
-build 3.9.16 0
+build "$newer" 0

@@ -25,8 +25,8 @@ var lifts = map[string]string{
 
 	"google.golang.org/protobuf":    "GO-2024-2611 in protojson: fixed in 1.33.0",
 	"github.com/klauspost/cpuid/v2": "go-redis 9.20.0 requires it",
-	"github.com/mattn/go-isatty": "echo 4.16.4 requires it: GO-2026-6881, CVE-2026-118653 and eight more are fixed there, and " +
-		"GO-2025-3553 of golang-jwt, which it has no more",
+	"github.com/mattn/go-isatty": "echo 4.16.4 requires it: GO-2026-6881, CVE-2026-118653 and eight more " +
+		"are fixed there, and GO-2025-3553 of golang-jwt, which it has no more",
 }
 
 // program is one that has the oldest supported releases of a framework and imports ours.
