@@ -32,8 +32,8 @@ func (c *change) taken(s *state) bool {
 // at the instant of c. moves keeps an anchored window whose start each taking moves.
 func (c *change) asState(limit *scopedLimit, moves bool, logs *logs) family.Used {
 	n := min(c.units, limit.Max)
-	if limit.Lists && n > 0 {
-		return family.Used(family.LogOf(n, c.at))
+	if limit.lister != nil && n > 0 {
+		return limit.lister.Begin(n, c.at)
 	}
 	s, _ := limit.asOf(family.Used{}, c.at, logs)
 	s, _ = limit.family.Charge(s, n, 0, c.at)

@@ -50,24 +50,21 @@ func (st *states) reusable(e *entry, now int64) bool {
 
 // store writes s, to which units were just added, as the state of hash under limit into the slot e.
 // found is false if the key had no slot.
-func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table,
-	now int64, found bool) {
+func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, value uint64,
+	t *table, now int64, found bool) {
 	changes := e.hash == hash && e.limitID != limit.id
 	if changes {
 		st.changes.overwrite(e, st.limits.get(e.limitID), limit, now)
 	}
-	switch {
-	case limit.Values:
-		st.logs.storeValue(e, hash, limit, family.Log(s), t, now, found)
-	case limit.Lists:
-		st.logs.store(e, hash, limit, family.Log(s), t, now, found)
-	default:
-		if changes {
-			st.logs.forget(&e.state)
-		}
-		e.hash, e.limitID = hash, limit.id
-		e.set(s)
+	if limit.lister != nil {
+		st.logs.store(e, hash, limit, s, value, t, now, found)
+		return
 	}
+	if changes {
+		st.logs.forget(&e.state)
+	}
+	e.hash, e.limitID = hash, limit.id
+	e.set(s)
 }
 
 // noteLevel records the level that a taking under limit finds in the bucket of a hash: see
@@ -89,23 +86,24 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 	writes bool) family.Used {
 	from, s := st.limits.get(e.limitID), e.used()
 	if st.carries(e, limit, now) {
-		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // equal for logs of units
+		before, after := from.family.FreshAt(s), limit.family.FreshAt(s)
 		if before <= now {
 			return family.Used{}
 		}
-		if limit.Values { // drop the values that have expired under from
-			st.logs.expire(&e.state, from, now)
+		if limit.lister != nil { // drop what has expired under from
+			s = from.lister.Expire(s, now, &st.logs)
+			e.set(s)
 		}
 		if writes && after != before && after > now { // limit now decides when the state is fresh
-			if limit.Values {
-				st.logs.expire(&e.state, limit, now)
+			if limit.lister != nil {
+				s = limit.lister.Expire(s, now, &st.logs)
 			} else {
 				s, _ = limit.asOf(s, now, &st.logs)
-				e.set(s)
 			}
+			e.set(s)
 			e.limitID = limit.id
 		}
-		return e.used()
+		return s
 	}
 	was, used := from.asOf(s, now, &st.logs)
 	moves := from.Moves && limit.Moves && family.Anchored(was).Moves()
