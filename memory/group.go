@@ -96,7 +96,7 @@ func (g *group) identify() error {
 // isOnKeyOf reports whether p and other have one scope and key, perhaps under limits of different
 // kinds.
 func (p *part) isOnKeyOf(other *part) bool {
-	return p.hash^kindMasks[p.limit.Kind] == other.hash^kindMasks[other.limit.Kind]
+	return p.hash^maskOf(p.limit.Kind) == other.hash^maskOf(other.limit.Kind)
 }
 
 // lock locks each shard of the group once, by ascending index, so that two groups never deadlock.
@@ -150,7 +150,7 @@ func (g *group) decideLocked() {
 		if p.has[enforced] { // else their sum is 0, and a ban would deny even that
 			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
 			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, p.value,
-				&sh.states.logs)
+				&sh.states.logs.nodes)
 			g.allowed = g.allowed && fits
 		}
 	}

@@ -110,7 +110,7 @@ func (l *list) findNode(head uint32) uint32 {
 	}
 	if longest.share != share || longest.nodes >= own+2 { // it has a node in either case
 		s := longest.state
-		s.set(longest.limit.lister.Shrink(s.used(), l.logs))
+		s.set(longest.limit.lister.Shrink(s.used(), &l.nodes))
 		return l.get(share)
 	}
 	if pauses {
@@ -147,7 +147,7 @@ func (l *list) sweep() seenLog {
 			if limit.lister == nil {
 				continue
 			}
-			e.set(limit.lister.Expire(e.used(), l.now, l.logs))
+			e.set(limit.lister.Expire(e.used(), l.now, &l.nodes))
 			if !e.mayList() {
 				continue
 			}

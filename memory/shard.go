@@ -61,7 +61,7 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 		if units <= 0 {
 			return s, false
 		}
-		s, _ = limit.asOf(s, now, &sh.states.logs)
+		s, _ = limit.asOf(s, now, &sh.states.logs.nodes)
 		inherited, ok := limit.family.Inherit(s, units)
 		if !ok {
 			inherited, _ = limit.family.Charge(s, units, 0, now)
@@ -77,7 +77,7 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 // floors, since s does not know them.
 func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
 	n, now int64, value uint64) (after family.Used, t family.Told, fits bool) {
-	after, t, fits = limit.family.Decide(s, n, now, value, &sh.states.logs)
+	after, t, fits = limit.family.Decide(s, n, now, value, &sh.states.logs.nodes)
 	if !displaced || fits && n > 0 {
 		return after, t, fits
 	}
@@ -146,7 +146,7 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 // rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
 // keeps one unit less than the number that bans, so that no key inherits a ban.
 func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
-	s, t, _ := limit.family.Decide(s, 0, now, 0, &sh.states.logs)
+	s, t, _ := limit.family.Decide(s, 0, now, 0, &sh.states.logs.nodes)
 	if limit.Bans {
 		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
 	}
@@ -222,16 +222,16 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
 		return 0
 	}
-	_, inUse := under.asOf(before, now, &sh.states.logs)
+	_, inUse := under.asOf(before, now, &sh.states.logs.nodes)
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now,
 		Value: e.Value, Ring: sh.states.rings.of(hash),
-	}, &sh.states.logs)
+	}, &sh.states.logs.nodes)
 	if after == before {
 		return 0
 	}
 	entry.set(after)
-	_, left := under.asOf(after, now, &sh.states.logs)
+	_, left := under.asOf(after, now, &sh.states.logs.nodes)
 	sh.storeRefundedLocked(entry, under, after, now)
 	return min(e.Taken-e.Final, inUse-left)
 }
@@ -250,7 +250,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 		}
 		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
 		sh.states.logs.forget(&entry.state)
-		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs)
+		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs.nodes)
 		state.Serial = sh.states.nextSerial(limit, state)
 	}
 	entry.set(state)
@@ -266,7 +266,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.table.find(hash)
 	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
-	s, inUse := limit.asOf(s, now, &sh.states.logs)
+	s, inUse := limit.asOf(s, now, &sh.states.logs.nodes)
 	if inUse > 0 && entry != nil && !sh.states.carries(entry, limit, now) {
 		return 0
 	}

@@ -91,35 +91,35 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 			return family.Used{}
 		}
 		if limit.lister != nil { // drop what has expired under from
-			s = from.lister.Expire(s, now, &st.logs)
+			s = from.lister.Expire(s, now, &st.logs.nodes)
 			e.set(s)
 		}
 		if writes && after != before && after > now { // limit now decides when the state is fresh
 			if limit.lister != nil {
-				s = limit.lister.Expire(s, now, &st.logs)
+				s = limit.lister.Expire(s, now, &st.logs.nodes)
 			} else {
-				s, _ = limit.asOf(s, now, &st.logs)
+				s, _ = limit.asOf(s, now, &st.logs.nodes)
 			}
 			e.set(s)
 			e.limitID = limit.id
 		}
 		return s
 	}
-	was, used := from.asOf(s, now, &st.logs)
+	was, used := from.asOf(s, now, &st.logs.nodes)
 	moves := from.Moves && limit.Moves && family.Anchored(was).Moves()
 	c, changed := st.changes.of(e, now)
 	switch {
 	case !changed:
 		c = change{units: used, at: now, until: from.family.FreshAt(s)}
 	case c.taken(&e.state): // limit counts the units of c less those that it has given back since
-		expired := min(c.units, limit.Max) - c.inUse(limit, moves, now, &st.logs)
+		expired := min(c.units, limit.Max) - c.inUse(limit, moves, now, &st.logs.nodes)
 		c = change{units: max(used, c.units-expired), at: now,
 			until: max(c.until, from.family.FreshAt(s))}
 	}
-	if c.inUse(limit, moves, now, &st.logs) == 0 {
+	if c.inUse(limit, moves, now, &st.logs.nodes) == 0 {
 		return family.Used{}
 	}
-	converted := c.asState(limit, moves, &st.logs)
+	converted := c.asState(limit, moves, &st.logs.nodes)
 	if writes {
 		converted.Serial = st.nextSerial(limit, converted)
 		st.logs.forget(&e.state)
@@ -146,6 +146,6 @@ func (st *states) carries(e *entry, limit *scopedLimit, now int64) bool {
 	if !changed || !c.above {
 		return true
 	}
-	s, inUse := from.asOf(e.used(), now, &st.logs)
-	return c.inUse(limit, limit.Moves && family.Anchored(s).Moves(), now, &st.logs) <= inUse
+	s, inUse := from.asOf(e.used(), now, &st.logs.nodes)
+	return c.inUse(limit, limit.Moves && family.Anchored(s).Moves(), now, &st.logs.nodes) <= inUse
 }

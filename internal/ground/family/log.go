@@ -31,7 +31,7 @@ type Entry struct {
 	Next  uint32 // the next entry of the list; 0: it is the last
 }
 
-// Entries stores entries by their numbers. Below 1 there is none.
+// Entries stores entries by their numbers. They begin with 1, and 0 stands for no entry.
 type Entries interface {
 	Get(i uint32) Entry
 	Set(i uint32, e Entry)
