@@ -33,7 +33,7 @@ func newBan(l Numbers) Compiled {
 
 // Decide lets any number of units fit unless the key is banned, or has used the number with what
 // it inherited.
-func (l *ban) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *ban) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if now >= l.FreshAt(s) {
 		s = Used{At: now}
 	}

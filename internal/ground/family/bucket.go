@@ -28,7 +28,7 @@ func newBucket(l Numbers) Compiled {
 // levelOf returns the level in s.
 func levelOf(s Used) span { return span{s.A, s.B} }
 
-func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *bucket) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	level := span{s.A - (now - s.At), s.B}
 	if level.us < 0 {
 		level = span{}

@@ -12,7 +12,7 @@ const retryAfter = 1_000_000
 
 func newConcurrent(l Numbers) Compiled { return &concurrent{l} }
 
-func (l *concurrent) Decide(s Used, n, _ int64, _ Entries) (Used, Told, bool) {
+func (l *concurrent) Decide(s Used, n, _ int64, _ uint64, _ Entries) (Used, Told, bool) {
 	fits := n == 0 || n <= l.Max-s.A
 	if fits {
 		s.A += n

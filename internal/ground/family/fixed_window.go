@@ -5,7 +5,7 @@ type fixedWindow struct{ Numbers }
 
 func newFixedWindow(l Numbers) Compiled { return &fixedWindow{l} }
 
-func (l *fixedWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *fixedWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period {
 		s.A, s.B = l.owed(s.B, e/l.Period), l.owed(s.B, e/l.Period+1)
 		s.At = l.windowStart(now)
