@@ -92,13 +92,7 @@ func (c testCase) check(t testing.TB, h Harness) {
 
 // cases returns all cases, the simple ones first.
 func cases() []testCase {
-	var all []testCase
-	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, calendarTables,
-		logTables, clockTables, changeTables} {
-		for _, table := range tables {
-			all = append(all, table.testCase())
-		}
-	}
+	all := stepCases()
 	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,

@@ -124,29 +124,7 @@ var refundCases = []testCase{
 				}
 			}
 		}),
-	endCase("a window stays where its first request has opened it",
-		"an opener that cost less gives the difference back; one that cost nothing takes its window "+
-			"with it if it was alone, and gives nothing back if others are in it (DESIGN 12)",
-		func(w endWorld) {
-			l := limits.AnchoredWindow(limits.PerMinute(10))
-			if !w.limits.has(l) {
-				return
-			}
-			w.settles(w.begin("alone", l, 4), 0, limits.Settlement{Returned: 4})
-			w.clock.advance(30 * sec)
-			a := w.begin("alone", l, 1)
-			w.is(a, allowed(9, mins, mins))
-			opener := w.begin("others", l, 4)
-			w.clock.advance(10 * sec)
-			other := w.begin("others", l, 2)
-			w.settles(opener, 0, limits.Settlement{})
-			w.is(other, allowed(4, 50*sec, 50*sec))
-			part := w.begin("part", l, 4)
-			w.clock.advance(10 * sec)
-			w.begin("part", l, 2)
-			w.settles(part, 1, limits.Settlement{Returned: 3})
-			w.is(part, allowed(7, 50*sec, 50*sec))
-		}),
+
 	endCase("a bucket returns units that have not drained, and no more",
 		"a refund is worth what the key would have if it had never been taken: all of the last taking, "+
 			"nothing once the bucket was empty, and at most the least level that later takings found, "+

@@ -75,38 +75,6 @@ func decideDistinct(u usage, c backends.Charge, x, now int64,
 // valueCases test limits on different values (DESIGN 5, the table of algorithms).
 var valueCases = []testCase{
 	{
-		name: "a value costs a unit when it is new, and nothing while it is known",
-		why: "each of 3 values in 10s takes one unit; later requests with them are allowed even if no " +
-			"unit is left, and keep them longer; a fourth value waits until the oldest has left; a look " +
-			"takes nothing (DESIGN 5, the table of algorithms)",
-		run: func(t testing.TB, h Harness) {
-			for _, way := range ways {
-				w := h.distinctWorld(t, limits.Per(3, 10*sec), way)
-				w.is("a look", "", 0, allowed(3, 0, 10*sec))
-				w.is("the first", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
-				w.is("the first again", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
-				w.clock.advance(2 * sec)
-				w.is("the second", "bob", 1, allowed(1, 10*sec, 3_333_334*us))
-				w.clock.advance(1 * sec)
-				w.is("the third", "", 1, allowed(0, 10*sec, 7*sec))
-				w.is("a fourth", "dan", 1, denied(0, 7*sec, 10*sec))
-				w.is("a look", "dan", 0, allowed(0, 10*sec, 7*sec))
-				w.is("the second", "bob", 1, allowed(0, 10*sec, 7*sec))
-				w.clock.advance(1 * sec)
-				w.is("the first", "ann", 1, allowed(0, 10*sec, 9*sec))
-				w.is("the fourth", "dan", 1, denied(0, 9*sec, 10*sec))
-				w.clock.advance(9*sec - 1*us)
-				w.is("1µs before two leave", "dan", 1, denied(0, 1*us, 1*sec+1*us))
-				w.clock.advance(1 * us)
-				w.is("once two have left", "dan", 1, allowed(1, 10*sec, 3_333_334*us))
-				w.is("one of them", "bob", 5, allowed(0, 10*sec, 1*sec))
-				w.is("the other", "", 1, denied(0, 1*sec, 10*sec))
-				w.clock.advance(10 * sec)
-				w.is("after all have left", "", 0, allowed(3, 0, 10*sec))
-			}
-		},
-	},
-	{
 		name: "a value that keeps being used keeps its place",
 		why: "two values stay as long as each comes once a period, however often a third one tries to " +
 			"get in (DESIGN 5: a client that keeps using two values is not locked out)",
@@ -200,34 +168,6 @@ var valueCases = []testCase{
 					t.Fatalf("value %x is not new: %s", c.Value, showDecision(d))
 				}
 			}
-		},
-	},
-	{
-		name: "values count apart from units",
-		why: "the units of a rate are no values of the key, and values are no units; under another " +
-			"number or period values stay known, and a value that has left under one of two periods is " +
-			"gone (DESIGN 5, changing a limit under live state)",
-		run: func(t testing.TB, h Harness) {
-			w := h.distinctWorld(t, limits.Per(2, mins), ways[0])
-			rate := backends.Charge{Scope: "distinct", Key: "k",
-				Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 5}
-			if !h.limits.has(rate.Limit) {
-				t.SkipNow()
-			}
-			w.is("ann", "ann", 1, allowed(1, mins, 30*sec))
-			w.clock.advance(20 * sec)
-			w.is("bob", "bob", 1, allowed(0, mins, 40*sec))
-			w.limit = limits.Distinct(limits.Per(1, hour))
-			w.is("bob under 1 an hour", "bob", 1, allowed(0, hour, hour))
-			w.is("ann under 1 an hour", "ann", 1, allowed(0, hour, hour))
-			w.is("cat under 1 an hour", "cat", 1, denied(0, hour, hour))
-			w.limit = limits.Distinct(limits.Per(3, mins))
-			w.is("cat under 3 a minute", "cat", 1, allowed(0, mins, mins))
-			w.clock.advance(mins)
-			w.limit = limits.Distinct(limits.Per(3, hour))
-			w.is("after the minute", "ann", 1, allowed(2, hour, 40*mins))
-			w.expect("a rate", []backends.Charge{rate}, allowed(0, hour-80*sec, hour-80*sec))
-			w.is("ann after the rate", "ann", 1, allowed(2, hour, 40*mins))
 		},
 	},
 	{
