@@ -232,7 +232,10 @@ var endMutants = []mutant{
 		},
 		caughtBy: []string{
 			"a return of the last taking leaves what others took",
-			"units that came back by themselves are not returned again", endsExactly,
+			"what has drained is not returned again", "what has left a queue is not returned again",
+			"what has faded is not returned again",
+			"what a fixed window has taken off is not returned again",
+			"what an anchored window has taken off is not returned again", endsExactly,
 		},
 	},
 	{
@@ -346,6 +349,16 @@ var endMutants = []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{"a changed ban brings back nothing that is over"},
+	},
+	{
+		name: "no unit of a rate is returned",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{}); !isRate(e.Limit) || e.Final > e.Taken {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{"what has left a log is not returned again",
+			"unused units return to where they were taken"},
 	},
 	{
 		name: "no refund lifts a ban",

@@ -81,24 +81,13 @@ type earlier struct {
 	cost  int64
 }
 
-var scenes = []scene{
-	{limits.TokenBucket(limits.PerSecond(500), 64), 0, []earlier{{cost: 60}}}, // fresh in 120ms
-	{limits.LeakyQueue(limits.Per(7, 13*ms), 40), 0, []earlier{{cost: 38}}},
-	// ends in 50ms
-	{limits.FixedWindow(limits.Per(30, 50*ms)), 0, []earlier{{cost: 1}}},
-	// the next window starts within the history
-	{limits.SlidingWindow(limits.Per(60, 50*ms)), 30 * ms, []earlier{{cost: 50}}},
-	// takings leave within it
-	{limits.SlidingLog(limits.Per(60, 50*ms)), 0,
-		[]earlier{{cost: 30}, {5 * ms, 10}, {20 * ms, 15}}},
-	// closes in 50ms
-	{limits.AnchoredWindow(limits.Per(30, 50*ms)), 30 * ms, []earlier{{cost: 1}}},
-}
-
 // scenes returns the scenes whose limits the backend supports.
 func (h Harness) scenes() []scene {
-	return slices.DeleteFunc(slices.Clone(scenes),
-		func(s scene) bool { return !h.limits.has(s.limit) })
+	var all []scene
+	for _, a := range algorithms() {
+		all = append(all, a.scenes...)
+	}
+	return slices.DeleteFunc(all, func(s scene) bool { return !h.limits.has(s.limit) })
 }
 
 func (s scene) charge(key int, cost int64) backends.Charge {

@@ -96,9 +96,12 @@ func cases() []testCase {
 	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
-		honestCases, refundCases, endCases, heldCases, banCases, valueCases, kindCases, cornerCases,
+		honestCases, refundCases, endCases, kindCases, cornerCases,
 	} {
 		all = append(all, group...)
+	}
+	for _, a := range algorithms() {
+		all = append(all, a.cases...)
 	}
 	return all
 }

@@ -162,31 +162,6 @@ var (
 	tenPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 )
 
-// everyAlgorithm returns a limit of n per period under each algorithm. The concurrency limit is n
-// at once, the ban lasts an hour, and the calendar limit is n a day.
-func everyAlgorithm(rate limits.Rate) []limits.Limit {
-	return []limits.Limit{
-		limits.TokenBucket(rate, rate.Units),
-		limits.LeakyBucket(rate, rate.Units),
-		limits.LeakyQueue(rate, rate.Units),
-		limits.FixedWindow(rate),
-		limits.SlidingWindow(rate),
-		limits.SlidingLog(rate),
-		limits.AnchoredWindow(rate),
-		limits.Concurrent(rate.Units),
-		limits.Ban(rate, hour),
-		limits.Calendar(rate.Units, limits.Day),
-		limits.Distinct(rate),
-	}
-}
-
-// isRate reports whether units taken under l come back as time passes, and are at most the maximum.
-// That is not so for a concurrency limit, a ban or a limit on values.
-func isRate(l limits.Limit) bool {
-	return !l.Algorithm().Holds() && l.Algorithm() != limits.AlgorithmBan &&
-		!l.Algorithm().CountsValues()
-}
-
 // about returns a message of a case about one of several limits.
 func about(l limits.Limit, format string, args ...any) string {
 	return showLimit(l) + ": " + fmt.Sprintf(format, args...)
