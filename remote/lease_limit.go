@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
@@ -70,12 +71,12 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	return tight, arith.Wait(lease)
 }
 
-// withBurst returns the bucket l with another burst.
+// withBurst returns the bucket l with another burst, or the zero Limit if that would not be legal.
 func withBurst(l limits.Limit, burst int64) limits.Limit {
-	if l.Algorithm() == limits.AlgorithmLeakyBucket {
-		return limits.LeakyBucket(l.Rate(), burst)
-	}
-	return limits.TokenBucket(l.Rate(), burst)
+	rate := l.Rate()
+	text := fmt.Sprintf("%v %d/%v burst %d", l.Algorithm(), rate.Units, rate.Period, burst)
+	tight, _ := limits.Parse(text)
+	return tight
 }
 
 // leaseBlock returns the size of the largest block: half of what the rate of l brings in a lease
