@@ -17,7 +17,7 @@ func (*anchoredWindow) Replied(numbers []int64) (Used, calendar.Period) {
 
 // Decide empties s if its window has ended. A window without units is not open, so its start is
 // now. If each taking moves the start, a taking moves it to now.
-func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *anchoredWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period || s.A == 0 { // an empty window is not open
 		debt, passed := s.B>>1, e/l.Period
 		if left := l.owed(debt, passed); debt > 0 && left > 0 {

@@ -32,7 +32,7 @@ func (*calendarWindow) Replied(numbers []int64) (Used, calendar.Period) {
 }
 
 // Decide begins a new period if that of s has ended.
-func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *calendarWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if p := l.periods.At(now); s.At < p.Start {
 		owed := int64(0)
 		if s.B > 0 && l.periods.At(s.At).End == p.Start {

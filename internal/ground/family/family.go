@@ -50,8 +50,9 @@ type Told struct {
 // Compiled is a limit, compiled for its family.
 type Compiled interface {
 	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
-	// It is the only arithmetic of a decision. log stores the earlier takings of sliding logs.
-	Decide(s Used, n, now int64, log Entries) (after Used, told Told, fits bool)
+	// It is the only arithmetic of a decision. value is what is counted where different values are.
+	// list stores the lists of a [Lister]; Decide changes none.
+	Decide(s Used, n, now int64, value uint64, list Entries) (after Used, told Told, fits bool)
 
 	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a
 	// state as of now, with inUse units in use. The key then owes at most the maximum.
@@ -64,7 +65,8 @@ type Compiled interface {
 	// units had never been taken; in doubt it takes out none. For a ban this holds until the period
 	// ends: the refund of the taking that began a period does not move its start, so later units
 	// leave with the period, earlier than in one that they had begun.
-	Refund(s Used, of Refund, log Entries) Used
+	// A Lister changes its list, too.
+	Refund(s Used, of Refund, list Entries) Used
 
 	// Inherit returns the state of a key that may have units in use since an unknown instant. s is
 	// fresh, as of now. ok is false if Charge does the same.
@@ -86,20 +88,8 @@ type Refund struct {
 	Taken, Final int64
 	At           int64 // the instant of the taking
 	Now          int64
+	Value        uint64
 	Ring         *Ring // the levels of the bucket; nil: they are unknown
-}
-
-// Entries stores the earlier takings of sliding logs as linked lists of numbered entries, oldest
-// first. The number 0 ends a list.
-type Entries interface {
-	Entry(i uint32) (at, units int64, next uint32)
-	SetUnits(i uint32, units int64)
-
-	// OfValue returns the entry of the value that is charged or refunded, from the list that begins
-	// with head, or 0. IsSeenAgain reports whether a later request than the first one with the
-	// value wrote an entry.
-	OfValue(head uint32) uint32
-	IsSeenAgain(i uint32) bool
 }
 
 // Numbers is what every family needs of a limit.

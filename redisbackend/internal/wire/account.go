@@ -185,7 +185,7 @@ func (a *Account) decide(
 	case f.period.End > 0:
 		return a.Encoded.DecideIn(f.period, s, n, f.asOf)
 	}
-	return a.Encoded.family.Decide(s, n, f.asOf, nil)
+	return a.Encoded.family.Decide(s, n, f.asOf, a.Value, nil)
 }
 
 // decisions returns the decisions on a. fits reports whether the enforced charges fit. ok is false
