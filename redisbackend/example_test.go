@@ -34,15 +34,7 @@ func ExampleOpen() {
 		return
 	}
 	defer backend.Close()
-	limiter, err := nethttp.New(nethttp.Config{
-		Rules: []nethttp.Rule{{
-			Name:  "per-client",
-			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
-			Key:   keyfuncs.Address(keyfuncs.Peer),
-		}},
-		Backend:   backend, // bounds every wait, remembers denials
-		Instances: 4,
-	})
+	limiter, err := nethttp.PerAddress(limits.PerMinute(100), keyfuncs.Peer, backend)
 	if err != nil {
 		fmt.Println(err)
 		return
