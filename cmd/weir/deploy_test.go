@@ -436,6 +436,81 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	}
 }
 
+// calls returns the system calls of filters of systemd, each of which may name others.
+func calls(t *testing.T, systemd string, filters ...string) map[string]bool {
+	t.Helper()
+	all := make(map[string]bool)
+	for len(filters) > 0 {
+		out, err := testrun.Command(t, systemd, append([]string{"syscall-filter"}, filters...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		filters = nil
+		for line := range strings.Lines(string(out)) {
+			switch name := strings.TrimSpace(line); {
+			case !strings.HasPrefix(line, " "), strings.HasPrefix(name, "#"), all[name]:
+			case name[0] == '@':
+				filters = append(filters, name)
+				fallthrough
+			default:
+				all[name] = true
+			}
+		}
+	}
+	return all
+}
+
+// A call that the unit forbids would fail there alone: no test runs systemd itself.
+func TestTheUnitAllowsWhatTheServiceCalls(t *testing.T) {
+	systemd, strace := testrun.Program(t, "systemd-analyze"), testrun.Program(t, "strace")
+	allowed := make(map[string]bool) // each line adds to those before, or takes from them
+	lines := regexp.MustCompile(`(?m)^SystemCallFilter=(~?)(.*)$`).FindAllSubmatch(read(t, unit), -1)
+	for _, line := range lines {
+		for call := range calls(t, systemd, strings.Fields(string(line[2]))...) {
+			allowed[call] = len(line[1]) == 0
+		}
+	}
+	if !allowed["accept4"] || allowed["setpriority"] {
+		t.Fatalf("filters are not understood: %q", lines)
+	}
+	dir := t.TempDir()
+	policy, trace := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "trace")
+	if err := os.WriteFile(policy, read(t, compose+"/policy/weir.yaml"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := begin(t, dir, []string{asCommand + "=1"}, strace, "-f", "-qq", "-o", trace, self, "serve",
+		"--check", "unix:check", "--socket-group", fmt.Sprint(os.Getgid()), "--grpc", "127.0.0.1:0",
+		"--operator", "127.0.0.1:0", "--redis", "redis://localhost:1", policy)
+	p.log.wait(t, "serve: ready")
+	get(t, "GET", "http://"+p.at(t, "operator")+"/metrics", "127.0.0.1")
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var child int
+	if _, err := fmt.Sscan(string(children), &child); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(child, syscall.SIGHUP)
+	p.log.wait(t, "files are read again")
+	syscall.Kill(child, syscall.SIGTERM)
+	p.end(t)
+	called := regexp.MustCompile(`(?m)^[0-9]+ +(\w+)\(`).FindAllSubmatch(read(t, trace), -1)
+	for _, call := range called {
+		if name := string(call[1]); !allowed[name] {
+			t.Errorf("the unit forbids %s", name)
+			allowed[name] = true // said once
+		}
+	}
+	if len(called) < 100 {
+		t.Errorf("the trace has %d calls", len(called))
+	}
+}
+
 func TestComposeTakesItsFile(t *testing.T) {
 	testrun.FullOnly(t, "installs the parser of Docker Compose")
 	dir := t.TempDir()
