@@ -14,6 +14,8 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
+const commit = "c0ffee0000000000000000000000000000000000"
+
 const changelog = `# Changelog
 
 ## [Unreleased]
@@ -34,7 +36,7 @@ const changelog = `# Changelog
 // built is a release of binaries that only claim to be programs.
 func built(t *testing.T) release {
 	t.Helper()
-	r := release{dir: t.TempDir(), version: "v1.2.3", commit: "c0ffee"}
+	r := release{dir: t.TempDir(), version: "v1.2.3", commit: commit}
 	infos := make(map[string]*debug.BuildInfo)
 	r.built = func(file string) (*debug.BuildInfo, error) { return infos[filepath.Base(file)], nil }
 	for _, p := range platforms {
@@ -122,10 +124,10 @@ func TestAFaultOfAReleaseIsFound(t *testing.T) {
 			replace(t, r.path(r.list(r.binary(linux))), "cobra", "viper")
 		}, "lists github.com/spf13/viper v1.10.2, which the binary does not have"},
 		"another commit": {func(t *testing.T, r *release) { r.commit = "decaf" },
-			`vcs.revision is "c0ffee", and must be "decaf"`},
+			`vcs.revision is "` + commit + `", and must be "decaf"`},
 		"a provenance of another commit": {func(t *testing.T, r *release) {
-			replace(t, r.path(r.provenance()), "c0ffee", "decaf")
-		}, "does not state that commit c0ffee of v1.2.3 was built"},
+			replace(t, r.path(r.provenance()), commit, "decaf")
+		}, "does not state that commit " + commit + " of v1.2.3 was built"},
 		"a provenance of other bytes": {func(t *testing.T, r *release) {
 			text := read(t, r.path(r.provenance()))
 			sum := regexp.MustCompile(`"sha256": "[0-9a-f]+`).FindString(text)
@@ -211,6 +213,24 @@ func TestTheImageIsThatOfTheContainerfile(t *testing.T) {
 	for _, port := range ports {
 		if _, ok := config.ExposedPorts[port+"/tcp"]; !ok || len(ports) != len(config.ExposedPorts) {
 			t.Errorf("port %s: %v", port, config.ExposedPorts)
+		}
+	}
+}
+
+func TestInTotoTakesTheProvenance(t *testing.T) {
+	testrun.FullOnly(t, "fetches the library of in-toto")
+	r, dir := built(t), t.TempDir()
+	write(t, filepath.Join(dir, "main.go"), read(t, "testdata/intoto/main.go"))
+	for _, args := range [][]string{
+		{"mod", "init", "example.com/intoto"},
+		{"get", "github.com/in-toto/attestation@v1.2.0"},
+		{"mod", "tidy"},
+		{"run", ".", r.path(r.provenance())},
+	} {
+		cmd := testrun.Command(t, "go", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
 }
