@@ -25,6 +25,9 @@ func newBucket(l Numbers) Compiled {
 	return &bucket{l, l.drain(l.Max)}
 }
 
+// Scripted returns the rate in lowest terms.
+func (l *bucket) Scripted() []int64 { return []int64{l.p, l.q} }
+
 // levelOf returns the level in s.
 func levelOf(s Used) span { return span{s.A, s.B} }
 

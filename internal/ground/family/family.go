@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/calendar"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -71,6 +72,14 @@ type Compiled interface {
 	// fresh, as of now. ok is false if Charge does the same.
 	Inherit(s Used, units int64) (inherited Used, ok bool)
 
+	// Scripted returns the numbers by which scripts in Redis know the limit, beside its maximum: P,
+	// Q and any further ones. See state.lua.
+	Scripted() []int64
+
+	// Replied returns the state whose numbers a script has replied, at least two of them. period is
+	// that of the state in a calendar, and zero for other limits.
+	Replied(numbers []int64) (s Used, period calendar.Period)
+
 	numbers() *Numbers
 }
 
@@ -93,7 +102,8 @@ type Numbers struct {
 	scale [2]int64 // limits of one algorithm and scale read a state alike
 }
 
-// families has the constructor of each algorithm.
+// families has the constructor of each algorithm. The rows of package algorithm cannot: package
+// limits reads them, and a constructor takes a limit.
 var families = [...]func(Numbers) Compiled{
 	limits.AlgorithmTokenBucket:    newBucket,
 	limits.AlgorithmLeakyBucket:    newBucket,
@@ -127,6 +137,18 @@ func (l *Numbers) numbers() *Numbers { return l }
 
 // Inherit is the default: Charge does the same.
 func (*Numbers) Inherit(Used, int64) (Used, bool) { return Used{}, false }
+
+// Scripted is the default: the period, and the units in it.
+func (l *Numbers) Scripted() []int64 { return []int64{l.Period, l.Given.Rate().Units} }
+
+// Replied is the default: At, A, and B if there is a third number.
+func (*Numbers) Replied(numbers []int64) (s Used, _ calendar.Period) {
+	s = Used{At: numbers[0], A: numbers[1]}
+	if len(numbers) > 2 {
+		s.B = numbers[2]
+	}
+	return s, calendar.Period{}
+}
 
 // Carries reports whether l reads a state that was written under from, a limit of its kind, as from
 // does.
