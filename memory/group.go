@@ -28,7 +28,7 @@ type group struct {
 type part struct {
 	limit *scopedLimit
 	hash  uint64
-	value int64    // the digest of the value, of a limit that counts values
+	value uint64   // that of all charges on the key
 	lead  int      // index of the first charge on the same key, which decides for all of them
 	lasts int64    // the longest Charge.Lasts on the key, in microseconds
 	sum   [2]int64 // by kind: the cost of all charges on the key
@@ -72,7 +72,8 @@ func (g *group) identify() error {
 			return err
 		}
 		p := &g.parts[i]
-		*p = part{limit: limit, hash: g.memory.limits.keys.Key(limit.scopeHash, ch.Key), lead: i}
+		*p = part{limit: limit, hash: g.memory.limits.keys.Key(limit.scopeHash, ch.Key), value: ch.Value,
+			lead: i}
 		for j := range i {
 			if g.parts[j].isOnKeyOf(p) {
 				p.lead = g.parts[j].lead
@@ -80,7 +81,7 @@ func (g *group) identify() error {
 			}
 		}
 		lead := &g.parts[p.lead]
-		if lead.limit != limit && lead.limit.Given != limit.Given {
+		if lead.limit != limit && lead.limit.Given != limit.Given || lead.value != p.value {
 			_, _, err := backends.Accounts(g.charges, nil, nil) // its error names the charges
 			return fmt.Errorf("memory: %w", err)
 		}
@@ -88,13 +89,6 @@ func (g *group) identify() error {
 		lead.has[kindOf(ch)] = true
 		sum := &lead.sum[kindOf(ch)]
 		*sum = arith.Sum(*sum, ch.Cost)
-		if limit.Values {
-			*sum = min(*sum, 1)
-			if p.value = g.memory.limits.digest(ch.Value); p.value != lead.value {
-				_, _, err := backends.Accounts(g.charges, nil, nil)
-				return fmt.Errorf("memory: %w", err)
-			}
-		}
 	}
 	return nil
 }
@@ -102,7 +96,7 @@ func (g *group) identify() error {
 // isOnKeyOf reports whether p and other have one scope and key, perhaps under limits of different
 // kinds.
 func (p *part) isOnKeyOf(other *part) bool {
-	return p.hash^kindMasks[p.limit.Kind] == other.hash^kindMasks[other.limit.Kind]
+	return p.hash^maskOf(p.limit.Kind) == other.hash^maskOf(other.limit.Kind)
 }
 
 // lock locks each shard of the group once, by ascending index, so that two groups never deadlock.
@@ -153,11 +147,10 @@ func (g *group) decideLocked() {
 			// A Take stores a converted state, even if the group is then denied.
 			p.used, p.displaced = sh.loadLocked(sh.table.find(p.hash), p.limit, g.now, !g.peeking)
 		}
-		// logs.value is an argument of Decide and storeLocked: see logs.
-		sh.states.logs.value = p.value
 		if p.has[enforced] { // else their sum is 0, and a ban would deny even that
 			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
-			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.states.logs)
+			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, p.value,
+				&sh.states.logs.nodes)
 			g.allowed = g.allowed && fits
 		}
 	}
@@ -182,12 +175,11 @@ func (g *group) decideLocked() {
 // Peek, since the shadows are decided on top of the enforced units. sh is the shard of the key.
 func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
-	sh.states.logs.value = p.value
 	for kind, n := range p.sum {
 		if !p.has[kind] {
 			continue
 		}
-		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
+		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now, p.value)
 		d := limits.Decision{}
 		if g.allowed && fits && n > 0 {
 			if g.taking && !limit.Held { // held units need no ticket: settleOne only counts them
@@ -201,7 +193,7 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 		// wait is kept if the charge does not fit. In an allowed Peek the wait of a shadow includes
 		// the enforced units, since p.used has them by now.
 		if !g.taking {
-			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
+			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now, p.value)
 			if !fits {
 				asFound.Wait = told.Wait
 			}
@@ -224,8 +216,7 @@ func (g *group) storeLeadLocked(p *part, sh *shard) {
 	if p.limit.Drains && (p.lasts > 0 || !sh.states.rings.empty()) {
 		sh.states.noteLevel(e, p.hash, p.limit, &sh.table, p.lasts, g.now)
 	}
-	sh.states.logs.value = p.value
-	sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
+	sh.storeLocked(e, p.hash, p.limit, p.used, g.now, p.value)
 }
 
 // answer sets the decision of all charges of one kind whose lead is at index lead.

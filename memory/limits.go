@@ -3,7 +3,6 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -19,18 +18,17 @@ import (
 type scopedLimit struct {
 	family.Numbers
 	family    family.Compiled
+	lister    family.Lister // family, if its states have lists; otherwise nil
 	scope     string
 	id        uint16
-	share     uint8       // number of the scope; scopes share slots and nodes of logs
+	share     uint8       // number of the scope; scopes share slots and nodes of lists
 	scopeHash uint64      // under the mask of its kind
-	grouped   bool        // takeOne leaves it to groups: units are held, or it counts values
 	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
 
-// asOf returns s, a state of the limit, as it is at now, and how many units are in use. Only a state
-// with nodes needs logs.
-func (l *scopedLimit) asOf(s family.Used, now int64, logs *logs) (family.Used, int64) {
-	s, t, _ := l.family.Decide(s, 0, now, logs)
+// asOf returns s, a state of the limit, as it is at now, and how many units are in use.
+func (l *scopedLimit) asOf(s family.Used, now int64, lists *nodes) (family.Used, int64) {
+	s, t, _ := l.family.Decide(s, 0, now, 0, lists)
 	return s, t.InUse
 }
 
@@ -46,8 +44,7 @@ type scopedLimits struct {
 	scopes map[string]uint8 // the share of each scope in known
 	shares uint8            // the last share number given to a scope
 
-	keys      keyhash.Hasher
-	valueSeed maphash.Seed
+	keys keyhash.Hasher
 }
 
 type limitPage [256]atomic.Pointer[scopedLimit]
@@ -64,7 +61,7 @@ var errTooManyLimits = fmt.Errorf(
 
 func (c *scopedLimits) init() {
 	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
-	c.keys, c.valueSeed = keyhash.New(), maphash.MakeSeed()
+	c.keys = keyhash.New()
 }
 
 // recentIndex returns the index of a limit in recent. It hashes only a few fields, for speed. Two
@@ -108,8 +105,8 @@ func (c *scopedLimits) intern(ch *backends.Charge,
 		}
 		compiled, numbers := family.Compile(ch.Limit)
 		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id,
-			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope, numbers.Kind),
-			grouped: numbers.Held || numbers.Values}
+			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope, numbers.Kind)}
+		limit.lister, _ = compiled.(family.Lister)
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(limitPage)
@@ -147,23 +144,13 @@ func (c *scopedLimits) shareLocked(scope string) uint8 {
 	return share
 }
 
-// kindMasks change the hash of a scope, so that the states of each kind of counting are apart.
-var kindMasks = [algorithm.Kinds]uint64{
-	algorithm.Rates:  0,
-	algorithm.Bans:   1<<64 - 1,
-	algorithm.Values: 1<<32 - 1,
-	algorithm.Held:   1<<64 - 1<<32,
-}
+// maskOf returns what changes the hash of a scope for a kind of counting, so that the states of each
+// kind are apart. It is 0 for rates.
+func maskOf(kind algorithm.Kind) uint64 { return uint64(kind) * 0x9e3779b97f4a7c15 }
 
 // hashScope returns the hash of a scope for limits of a kind.
 func (c *scopedLimits) hashScope(scope string, kind algorithm.Kind) uint64 {
-	return c.keys.Scope(scope) ^ kindMasks[kind]
-}
-
-// digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot
-// choose values that collide.
-func (c *scopedLimits) digest(value string) int64 {
-	return int64(maphash.String(c.valueSeed, value))
+	return c.keys.Scope(scope) ^ maskOf(kind)
 }
 
 // get returns the scopedLimit with the id of a state.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -32,11 +34,10 @@ type Account struct {
 	backends.Account
 	Encoded  *Encoded
 	Name     string
-	Enforces bool   // some charges are not Shadow, even if they cost no units
-	Ticket   int64  // of a concurrency limit: the id of its first unit
-	Digest   string // of the value, of a limit that counts values
-	settles  bool   // some charges have Lasts, so they get a ticket
-	lasts    int64  // the longest Lasts, in microseconds
+	Enforces bool  // some charges are not Shadow, even if they cost no units
+	Ticket   int64 // of a concurrency limit: the id of its first unit
+	settles  bool  // some charges have Lasts, so they get a ticket
+	lasts    int64 // the longest Lasts, in microseconds
 }
 
 // units returns the argument of take.lua for the units of a. It is the number of enforced units if
@@ -67,7 +68,9 @@ func (a *Account) appendUnits(to []byte) []byte {
 		to = strconv.AppendInt(append(to, '@'), a.lasts, 10)
 	}
 	if a.Encoded.Values {
-		to = append(append(to, '#'), a.Digest...)
+		var value [8]byte
+		binary.BigEndian.PutUint64(value[:], a.Value)
+		to = hex.AppendEncode(append(to, '#'), value[:])
 	}
 	return to
 }
@@ -137,22 +140,9 @@ type unread struct {
 func (a *Account) readState(r *unread) (f foundState, ok bool) {
 	numbers := r.states[:a.Encoded.width]
 	r.states = r.states[a.Encoded.width:]
-	f.Used = family.Used{At: numbers[0], A: numbers[1]}
-	if len(numbers) > 2 {
-		f.B = numbers[2]
-	}
+	f.Used, f.period = a.Encoded.family.Replied(numbers)
 	f.now, f.asOf = r.now, max(r.now, f.At)
 	f.allowed, f.takes = r.allowed, r.takes
-	switch a.Limit.Algorithm() {
-	case limits.AlgorithmFixedWindow:
-		f.B = numbers[3]
-	case limits.AlgorithmAnchoredWindow:
-		f.B = numbers[3] << 1 // bit 0 stays clear: takings do not move the start of the window
-	case limits.AlgorithmCalendar: // behind At and A: length, debt, length of the next period
-		end := f.At + numbers[2]
-		f.B = numbers[3]
-		f.period = calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
-	}
 	if a.Encoded.Lists {
 		r.waits = r.waits[copy(f.waits[:a.waits()], r.waits):]
 	}
@@ -195,7 +185,7 @@ func (a *Account) decide(
 	case f.period.End > 0:
 		return a.Encoded.DecideIn(f.period, s, n, f.asOf)
 	}
-	return a.Encoded.family.Decide(s, n, f.asOf, nil)
+	return a.Encoded.family.Decide(s, n, f.asOf, a.Value, nil)
 }
 
 // decisions returns the decisions on a. fits reports whether the enforced charges fit. ok is false
@@ -251,7 +241,7 @@ func (a *Account) describe(
 		d.Ticket = f.asOf
 	} else if a.settles && f.takes {
 		at := f.asOf
-		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
+		if a.Encoded.Fades {
 			at = after.At / a.Encoded.Period // the number of the window: see settle.lua
 		}
 		d.Ticket = ticketOf(at, f.serial)
@@ -270,8 +260,8 @@ const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
 // The instant of a taking is that of its reply. If the clock has stepped back, the taking counts
 // from a later instant, and less is returned.
 func (a *Account) giveBack(r *Result) (e Ending, ok bool) {
-	e = Ending{Name: a.Name, Encoded: a.Encoded, digest: a.Digest, givesBack: true}
-	e.Limit, e.Taken, e.Ticket = a.Limit, a.Enforced, r.Enforced.At
+	e = Ending{Name: a.Name, Encoded: a.Encoded, givesBack: true}
+	e.Limit, e.Value, e.Taken, e.Ticket = a.Limit, a.Value, a.Enforced, r.Enforced.At
 	reset := r.Enforced.ResetAfter
 	if a.HasShadow && r.Shadow.Allowed {
 		e.Taken, reset = e.Taken+a.Shadow, r.Shadow.ResetAfter
