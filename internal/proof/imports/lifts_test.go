@@ -3,6 +3,7 @@ package imports
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +21,10 @@ var floors = map[string]string{
 	"golang.org/x/net": "fixes holes: GO-2026-6617 and four more in http2, which echo and gin serve with",
 	"github.com/labstack/echo/v4": "fixes holes: GO-2026-6881, CVE-2026-118653 and eight more, and " +
 		"GO-2025-3553 of golang-jwt, which it has no more",
-	"google.golang.org/protobuf":    "fixes a hole: GO-2024-2611 in protojson",
-	"github.com/andybalholm/brotli": "fixes a hole: GO-2026-6888, which fasthttp reaches",
-	"github.com/klauspost/compress": "fixes a hole: GO-2026-6865, which fasthttp reaches",
+	"google.golang.org/protobuf":             "fixes a hole: GO-2024-2611 in protojson",
+	"github.com/modelcontextprotocol/go-sdk": "fixes a hole: before 1.7 a body of any size is read into memory",
+	"github.com/andybalholm/brotli":          "fixes a hole: GO-2026-6888, which fasthttp reaches",
+	"github.com/klauspost/compress":          "fixes a hole: GO-2026-6865, which fasthttp reaches",
 
 	"github.com/redis/go-redis/v9": "before 9.19 a unit is given back twice, so a limit admits too many; " +
 		"before 9.20 Close hangs while a server is silent",
@@ -120,6 +122,18 @@ func TestImportingLiftsNothingThatIsNotListed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEachFloorIsARequirementOfOurs(t *testing.T) {
+	ours := make(map[string]string)
+	for _, p := range programs {
+		maps.Copy(ours, requirements(t, filepath.Join("../../..", p.module, "go.mod")))
+	}
+	for path := range floors {
+		if ours[path] == "" {
+			t.Errorf("no module of ours requires %s: delete it from floors", path)
+		}
 	}
 }
 
