@@ -369,6 +369,7 @@ func TestResultsOfAllMethodsHaveFields(t *testing.T) {
 	})
 	check("completion/complete", complete, err)
 	// The results of these methods may be empty.
+	//lint:ignore SA1019 deprecated, and in use
 	wantAllowed(t, s.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}))
 	wantAllowed(t, s.Subscribe(ctx, &mcp.SubscribeParams{URI: "file:///r"}))
 	wantAllowed(t, s.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "file:///r"}))

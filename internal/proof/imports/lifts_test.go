@@ -125,6 +125,25 @@ func TestImportingLiftsNothingThatIsNotListed(t *testing.T) {
 	}
 }
 
+// README.md tells it.
+func TestANewProgramLiftsFourLinesIntoItsGoSum(t *testing.T) {
+	testrun.FullOnly(t, "asks the module proxy")
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	gomod := fmt.Sprintf("module example.com/program\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", module, root)
+	tidied(t, dir, gomod, module+"/keyfuncs", module+"/limits", module+"/nethttp")
+	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(sums), "\n"); n != 4 {
+		t.Errorf("%d lines, want 4\n%s", n, sums)
+	}
+}
+
 func TestEachFloorIsARequirementOfOurs(t *testing.T) {
 	ours := make(map[string]string)
 	for _, p := range programs {
