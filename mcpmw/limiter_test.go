@@ -200,6 +200,7 @@ func TestTheMiddlewareDoesNothingInAClient(t *testing.T) {
 	asked := 0
 	handler := l.Middleware()(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		asked++
+		//lint:ignore SA1019 deprecated, and in use
 		return new(mcp.ListRootsResult), nil
 	})
 	for range 3 {

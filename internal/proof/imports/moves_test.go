@@ -149,12 +149,22 @@ func (g graph) why(path, version string) string {
 	}
 	for _, floor := range slices.Sorted(maps.Keys(floors)) {
 		for by := range g {
-			if strings.HasPrefix(by, floor+"@") && slices.Contains(g[module], by) && g.leads(by, path+"@"+version) {
+			if strings.HasPrefix(by, floor+"@") && g.isOurs(by) && g.leads(by, path+"@"+version) {
 				return strings.Replace(by, "@v", " ", 1) + " requires it"
 			}
 		}
 	}
 	return ""
+}
+
+// isOurs reports whether a module of ours requires a release.
+func (g graph) isOurs(release string) bool {
+	for by, required := range g {
+		if strings.HasPrefix(by, module) && slices.Contains(required, release) {
+			return true
+		}
+	}
+	return false
 }
 
 // leads reports whether one release requires another, directly or not.
