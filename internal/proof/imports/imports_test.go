@@ -228,7 +228,7 @@ func TestGoModRequiresWhatTheLibraryImports(t *testing.T) {
 		}
 		return all
 	}
-	for _, r := range required(t, "../../../go.mod") {
+	for _, r := range gomod(t, "../../../go.mod").Require {
 		by, why := importedBy(r.Path), forTests[r.Path]
 		switch {
 		case r.Indirect:
