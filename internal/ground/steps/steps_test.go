@@ -57,38 +57,48 @@ under concurrent 5
 
 func TestAMistakeIsNamedWithItsLine(t *testing.T) {
 	const step = "0s take 1 -> allowed, in use 1, reset 2s, window 8s\n"
-	for text, want := range map[string]string{
-		"0s take 1 -> allowed":                                     `x.txt:1: no table has begun: write "== " and its name first`,
-		"== t\n" + step:                                            `x.txt:2: a step has no limit: write "under" and the limit first`,
-		"== t\nunder concurrent 5\n":                               `x.txt:1: "t": "why:" is missing: say what the steps show`,
-		"== t\nwhy: w\n":                                           `x.txt:1: "t": "under" is missing: name a limit`,
-		head:                                                       `x.txt:1: "a table": a limit has no steps`,
-		head + step + "under concurrent 5":                         `x.txt:5: 1 limits, want 2 as in the first "under"`,
-		"== t\nwhy: w\nunder bucket 5/10s":                         `x.txt:3: limits: "bucket 5/10s": unknown algorithm`,
-		"== t\nstart: noon":                                        `x.txt:2: parsing time "noon"`,
-		"== t\nlasts: long":                                        `x.txt:2: "long" is not a time such as 1m30s, 2d or 366d-1us`,
-		head + "0s take 1":                                         `x.txt:4: want "<instant> <what> -> <decision>" (got "0s take 1")`,
-		head + "0s take -> allowed":                                `x.txt:4: want an instant, what happens, and units, such as "3s take 1" (got "0s take")`,
-		head + "0 take 1 -> allowed":                               `x.txt:4: want "in use", "reset"`,
-		head + "now take 1 -> allowed":                             `x.txt:4: "now" is not a time`,
-		head + "0s take -1 -> allowed":                             `x.txt:4: "-1" is not a number of units`,
-		head + "0s give 1 -> allowed":                              `x.txt:4: "give": use take, charge, return or inherit`,
-		head + "0s charge 1 of 2 -> charged":                       `x.txt:4: "0s charge 1 of 2": charge has another form`,
-		head + "0s return 1 -> returned 1":                         `x.txt:4: "0s return 1": return has another form`,
-		head + "0s take 1 -> charged 1":                            `x.txt:4: "charged 1" does not say what became of "take"`,
-		head + "0s charge 1 -> allowed":                            `x.txt:4: "allowed" does not say what became of "charge"`,
-		head + "0s charge 1 -> charged":                            `x.txt:4: "" is not a number of units`,
-		head + "0s take 1 -> allowed, in use 1, reset 2s":          `x.txt:4: want "in use", "reset", and either`,
-		head + "0s take 1 -> allowed, in use 1, reset 2s, wait 2s": `x.txt:4: allowed: an allowed step has a window`,
-		head + "0s take 1 -> denied, in use 1, reset 2s, wait 2s, window 2s": `x.txt:4: want "in use", "reset", and either`,
-		head + "0s take 1 -> allowed, left 1":                                `x.txt:4: "left 1": use in use, reset, wait, window or delay`,
-		head + "0s inherit 1 -> inherited, in use 1, reset 2s, window 8s":    `x.txt:1: "a table": x.txt:4: no backend can be told to inherit`,
-		head + step + "1s return 1 of 1 from 0s -> returned 1, in use 0, reset 0s, window 1s": `x.txt:1: "a table": x.txt:5: ` +
-			`the request has announced no end: write "lasts:" above the steps`,
+	for _, c := range []struct{ text, want string }{
+		{"0s take 1 -> allowed", `x.txt:1: no table has begun: write "== " and its name first`},
+		{"== t\n" + step, `x.txt:2: a step has no limit: write "under" and the limit first`},
+		{"== t\nunder concurrent 5\n", `x.txt:1: "t": "why:" is missing: say what the steps show`},
+		{"== t\nwhy: w\n", `x.txt:1: "t": "under" is missing: name a limit`},
+		{head, `x.txt:1: "a table": a limit has no steps`},
+		{head + step + "under concurrent 5", `x.txt:5: 1 limits, want 2 as in the first "under"`},
+		{"== t\nwhy: w\nunder bucket 5/10s", `x.txt:3: limits: "bucket 5/10s": unknown algorithm`},
+		{"== t\nstart: noon", `x.txt:2: parsing time "noon"`},
+		{"== t\nlasts: long", `x.txt:2: "long" is not a time such as 1m30s, 2d or 366d-1us`},
+		{head + "0s take 1", `x.txt:4: want "<instant> <what> -> <decision>" (got "0s take 1")`},
+		{head + "0s take -> allowed",
+			`x.txt:4: want an instant, what happens, and units, such as "3s take 1" (got "0s take")`},
+		{head + "0 take 1 -> allowed", `x.txt:4: want "in use", "reset"`},
+		{head + "now take 1 -> allowed", `x.txt:4: "now" is not a time`},
+		{head + "0s take -1 -> allowed", `x.txt:4: "-1" is not a number of units`},
+		{head + "0s give 1 -> allowed", `x.txt:4: "give": use take, charge, return or inherit`},
+		{head + "0s charge 1 of 2 -> charged",
+			`x.txt:4: "0s charge 1 of 2": charge has another form`},
+		{head + "0s return 1 -> returned 1", `x.txt:4: "0s return 1": return has another form`},
+		{head + "0s take 1 -> charged 1",
+			`x.txt:4: "charged 1" does not say what became of "take"`},
+		{head + "0s charge 1 -> allowed",
+			`x.txt:4: "allowed" does not say what became of "charge"`},
+		{head + "0s charge 1 -> charged", `x.txt:4: "" is not a number of units`},
+		{head + "0s take 1 -> allowed, in use 1, reset 2s",
+			`x.txt:4: want "in use", "reset", and either`},
+		{head + "0s take 1 -> allowed, in use 1, reset 2s, wait 2s",
+			`x.txt:4: allowed: an allowed step has a window`},
+		{head + "0s take 1 -> denied, in use 1, reset 2s, wait 2s, window 2s",
+			`x.txt:4: want "in use", "reset", and either`},
+		{head + "0s take 1 -> allowed, left 1",
+			`x.txt:4: "left 1": use in use, reset, wait, window or delay`},
+		{head + "0s inherit 1 -> inherited, in use 1, reset 2s, window 8s",
+			`x.txt:1: "a table": x.txt:4: no backend can be told to inherit`},
+		{head + step + "1s return 1 of 1 from 0s -> returned 1, in use 0, reset 0s, window 1s",
+			`x.txt:1: "a table": x.txt:5: ` +
+				`the request has announced no end: write "lasts:" above the steps`},
 	} {
-		_, err := Parse("x.txt", text)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q:\n%v, want\n%s", text, err, want)
+		_, err := Parse("x.txt", c.text)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q:\n%v, want\n%s", c.text, err, c.want)
 		}
 	}
 }
