@@ -147,3 +147,17 @@ func TestATimeIsShownAsTablesWriteIt(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAStepLeadsToIsShownAsInItsTable(t *testing.T) {
+	for want, w := range map[string]Want{
+		"allowed, in use 3, reset 2s, window 1s, delay 4s (2 remain)": {0, 3, limits.Decision{
+			Allowed: true, Remaining: 2, ResetAfter: 2 * time.Second, EffectiveWindow: time.Second,
+			Delay: 4 * time.Second}},
+		"1 changed, denied, in use 9, reset 0s, wait never (0 remain)": {1, 9,
+			limits.Decision{RetryAfter: limits.Never}},
+	} {
+		if got := w.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
