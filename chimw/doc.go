@@ -3,18 +3,12 @@
 // chi uses the handlers and middleware of net/http, so [Limiter] is the one of package nethttp.
 // This package adds key functions that know chi's routes.
 //
-//	limiter := chimw.MustNew(chimw.Config{
-//		Rules: []chimw.Rule{{
-//			Name:  "per-client",
-//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-//			Key:   keyfuncs.Address(keyfuncs.Peer),
-//		}},
-//	})
+//	limiter := chimw.MustPerAddress(limits.PerMinute(100), keyfuncs.Peer)
 //	r.Use(limiter.Handler)                            // everything, 404s too
 //	r.Route("/api", func(r chi.Router) {
 //		r.Use(limiter.Handler)                        // a sub-router
 //	})
 //	r.With(limiter.Handler).Post("/login", postLogin) // one route
 //
-// Package nethttp describes the answers.
+// [New] takes any rules. Package nethttp describes the answers.
 package chimw

@@ -5,6 +5,9 @@ import (
 	"net/http"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -23,6 +26,20 @@ func New(config Config) (*Limiter, error) { return nethttp.New(config) }
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter { return nethttp.MustNew(config) }
+
+// PerAddress is [nethttp.PerAddress]. source may be [ClientIP].
+func PerAddress(
+	rate limits.Rate, source keyfuncs.AddrSource, backend ...backends.Backend,
+) (*Limiter, error) {
+	return nethttp.PerAddress(rate, source, backend...)
+}
+
+// MustPerAddress is [PerAddress] for package variables. It panics on a mistake.
+func MustPerAddress(
+	rate limits.Rate, source keyfuncs.AddrSource, backend ...backends.Backend,
+) *Limiter {
+	return nethttp.MustPerAddress(rate, source, backend...)
+}
 
 // OutcomeFrom returns the outcome of the request with context ctx, and whether there is
 // one. With several limiters, it is the outcome of the innermost one that has

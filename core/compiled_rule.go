@@ -17,7 +17,8 @@ type compiledRule[R any] struct {
 	shadowed     ruleIdentity // for the other keys
 	Rule[R]
 	backend backends.Backend
-	varies  bool // whether it has a LimitFor
+	digester
+	varies bool // whether it has a LimitFor
 }
 
 // find calls the functions of rule on r, and fills in ch.
@@ -27,7 +28,7 @@ func (rule *compiledRule[R]) find(r R, ch *backends.Charge) (err error) {
 		ch.Limit, err = rule.limitFor(r, ch.Key)
 	}
 	if err == nil && rule.Value != nil {
-		ch.Value, err = rule.value(r)
+		ch.Value, err = rule.value(r, ch.Key)
 	}
 	if err == nil && rule.Cost != nil {
 		ch.Cost, err = rule.cost(r)
@@ -129,19 +130,21 @@ func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 	return &rule.shadowed
 }
 
-// value calls rule.Value. A request without the value has the value "".
-func (rule *compiledRule[R]) value(r R) (value string, err error) {
+// value calls rule.Value and returns the digest of the result. A request without the value has the
+// value "".
+func (rule *compiledRule[R]) value(r R, key string) (digest uint64, err error) {
 	returned := false
 	defer rule.recovered(failure.Key, &returned, &err)
-	value, err = rule.Value(r)
+	value, err := rule.Value(r)
 	returned = true
 	switch {
 	case err == nil:
-		return value, nil
 	case errors.Is(err, ErrAbsent):
-		return "", nil
+		value = ""
 	case errors.Is(err, ErrDoesNotApply):
-		return "", err
+		return 0, err
+	default:
+		return 0, rule.failed(failure.Key, fmt.Errorf("value: %w", err))
 	}
-	return "", rule.failed(failure.Key, fmt.Errorf("value: %w", err))
+	return rule.digest(rule.scope, key, value), nil
 }

@@ -49,8 +49,8 @@ type Rule[R any] struct {
 	// Value finds the value of a request under a [limits.Distinct] limit, which counts the
 	// different values of a key: for example, the user name of a login. Such a limit requires it;
 	// other limits refuse it. [ErrAbsent] is the value "". [ErrDoesNotApply] and other errors mean
-	// the same as those of Key. A backend keeps a digest of the value. No outcome, log or page
-	// shows it.
+	// the same as those of Key. Only a digest of the value leaves the limiter:
+	// no outcome, log or page shows it, and no backend gets it.
 	Value func(R) (string, error)
 
 	// Cost finds how many units a request takes. A cost of 0 takes nothing and is always allowed,

@@ -205,8 +205,9 @@ func (book *rulebook[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		enforced := rule.identity(i)
 		shadowed := enforced
 		shadowed.mode = Shadow
+		b := book.backendOf(&rule)
 		set.rules = append(set.rules,
-			compiledRule[R]{enforced, shadowed, rule, book.backendOf(&rule), rule.varies()})
+			compiledRule[R]{enforced, shadowed, rule, b, newDigester(b), rule.varies()})
 	}
 	n := len(set.rules)
 	set.fast = set.findFastPath()

@@ -2,9 +2,9 @@ package core
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -490,7 +490,7 @@ func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
 	out := make([]limits.Decision, 1)
 	charge := backends.Charge{Scope: found.scope, Key: key, Limit: limit, Cost: 1}
 	if countsValues(limit) {
-		charge.Value = rand.Text() // a new one
+		charge.Value = rand.Uint64() // a new one
 	}
 	if err := call.Peek(ctx, b, []backends.Charge{charge}, out); err != nil {
 		return limits.Decision{}, err

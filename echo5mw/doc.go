@@ -4,20 +4,14 @@
 // the decision in response header fields and answers requests that are denied. It wraps all routes,
 // the routes of a group, or a single route:
 //
-//	limiter := echo5mw.MustNew(echo5mw.Config{
-//		Rules: []echo5mw.Rule{{
-//			Name:  "per-client",
-//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-//			Key:   echo5mw.Lift(keyfuncs.Address(keyfuncs.Peer)),
-//		}},
-//	})
+//	limiter := echo5mw.MustPerAddress(limits.PerMinute(100), echo5mw.Lift(keyfuncs.Peer))
 //	e.Use(limiter.Middleware())                       // everything, 404s too
 //	api := e.Group("/api", limiter.Middleware())      // a group
 //	e.POST("/login", postLogin, limiter.Middleware()) // one route
 //
-// Its answers are those of package nethttp. The limiter writes the answer itself and its middleware
-// returns a nil error, so that the error handler of the Echo does not replace the answer. To have
-// the error handler answer denials, set [Config].Denied.
+// [New] takes any rules. The answers are those of package nethttp. The limiter writes the answer
+// itself and its middleware returns a nil error, so that the error handler of the Echo does not
+// replace the answer. To have the error handler answer denials, set [Config].Denied.
 //
 // Do not use nethttp by echo.WrapMiddleware for rules that have an end: echo answers the errors of
 // handlers after that middleware.

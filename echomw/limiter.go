@@ -2,12 +2,16 @@ package echomw
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -54,6 +58,27 @@ var framework = gate.Framework[echo.Context]{
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
+
+// PerAddress returns a limiter with one rule, called per-address: each client address may send what
+// rate allows, in a sliding window. It is [New] for what most servers need.
+//
+// source finds the address: Lift(keyfuncs.Peer) if clients connect directly, another lifted source
+// behind a proxy, or [RealIP] if the Echo knows its proxies.
+// A backend, at most one, is for many servers with one limit: see [nethttp.PerAddress].
+func PerAddress(
+	rate limits.Rate, source func(echo.Context) (netip.Addr, error), backend ...backends.Backend,
+) (*Limiter, error) {
+	rules, store, err := gate.PerAddress(rate, source, backend)
+	limiter, other := New(Config{Rules: rules, Backend: store})
+	return gate.Made(limiter, errors.Join(err, other))
+}
+
+// MustPerAddress is [PerAddress] for package variables. It panics on a mistake.
+func MustPerAddress(
+	rate limits.Rate, source func(echo.Context) (netip.Addr, error), backend ...backends.Backend,
+) *Limiter {
+	return gate.Must(PerAddress(rate, source, backend...))
+}
 
 // Middleware returns middleware that passes only allowed requests to the next handler.
 // All middleware of one limiter counts together. The request ends when the next handler

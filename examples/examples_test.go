@@ -283,13 +283,13 @@ func TestQuickstart(t *testing.T) {
 	if !strings.HasSuffix(first.body, "\n") {
 		t.Errorf("body %q, want a line", first.body)
 	}
-	first.field(t, "RateLimit", `"per-client";r=9;t=54`)
-	first.field(t, "RateLimit-Policy", `"per-client";q=10;w=60`)
+	first.field(t, "RateLimit", `"per-address";r=9;t=54`)
+	first.field(t, "RateLimit-Policy", `"per-address";q=10;w=60`)
 	for range 9 {
 		send(t, "GET", at+"/", "").want(t, 200)
 	}
 	last := denied(t, func() answer { return send(t, "GET", at+"/", "") })
-	last.field(t, "RateLimit", `"per-client";r=0;t=`+last.Header.Get("Retry-After"))
+	last.field(t, "RateLimit", `"per-address";r=0;t=`+last.Header.Get("Retry-After"))
 	last.field(t, "Content-Type", "application/problem+json")
 	if seconds, err := strconv.Atoi(last.Header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 60 {
 		t.Errorf("Retry-After %q", last.Header.Get("Retry-After"))

@@ -4,20 +4,14 @@
 // the decision in response header fields and answers requests that are denied. It wraps all routes,
 // the routes of a group, or a single route:
 //
-//	limiter := fibermw.MustNew(fibermw.Config{
-//		Rules: []fibermw.Rule{{
-//			Name:  "per-client",
-//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-//			Key:   keyfuncs.Address(fibermw.Peer),
-//		}},
-//	})
+//	limiter := fibermw.MustPerAddress(limits.PerMinute(100), fibermw.Peer)
 //	app.Use(limiter.Middleware())                      // everything, 404s too
 //	api := app.Group("/api", limiter.Middleware())     // a group
 //	app.Post("/login", limiter.Middleware(), postLogin) // one route
 //
-// Its answers are those of package nethttp. The limiter writes the answer itself and its middleware
-// returns a nil error, so that the ErrorHandler of the app does not replace the answer. To have the
-// ErrorHandler answer denials, set [Config].Denied.
+// [New] takes any rules. The answers are those of package nethttp. The limiter writes the answer
+// itself and its middleware returns a nil error, so that the ErrorHandler of the app does not
+// replace the answer. To have the ErrorHandler answer denials, set [Config].Denied.
 //
 // Do not use nethttp by Fiber's adaptor.HTTPMiddleware for rules that have an end: Fiber calls the
 // handlers after that middleware.

@@ -67,6 +67,41 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
+// Two servers with one limit. Their backend would be that of redisbackend.Open.
+func ExamplePerAddress() {
+	shared := memory.MustNew(memory.Options{})
+	for range 2 {
+		limiter, err := fibermw.PerAddress(limits.PerDay(1), fibermw.Peer, shared)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		app := fiber.New()
+		app.Use(limiter.Middleware())
+		app.Get("/", hi)
+		w := ask(app, "GET", "/")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=1;w=86400
+	// 429 "per-address";q=1;w=86400
+}
+
+// The whole limiter of an API whose clients connect directly.
+func ExampleMustPerAddress() {
+	limiter := fibermw.MustPerAddress(limits.PerDay(1), fibermw.Peer)
+	app := fiber.New()
+	app.Use(limiter.Middleware())
+	app.Get("/", hi)
+	for range 2 {
+		w := ask(app, "GET", "/")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=1;w=86400
+	// 429 "per-address";q=1;w=86400
+}
+
 // A request passes the limiters around everything, a group and a route one after another.
 func ExampleLimiter_Middleware() {
 	perDay := func(name string, n int64) fiber.Handler {

@@ -1,7 +1,9 @@
 package fibermw
 
 import (
+	"errors"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -9,6 +11,8 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/nethttp"
 )
 
@@ -65,6 +69,27 @@ var framework = gate.Framework[fiber.Ctx]{
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
+
+// PerAddress returns a limiter with one rule, called per-address: each client address may send what
+// rate allows, in a sliding window. It is [New] for what most servers need.
+//
+// source finds the address: [Peer] if clients connect directly, a lifted source of keyfuncs behind a
+// proxy, or [IP] if the app knows its proxies.
+// A backend, at most one, is for many servers with one limit: see [nethttp.PerAddress].
+func PerAddress(
+	rate limits.Rate, source func(fiber.Ctx) (netip.Addr, error), backend ...backends.Backend,
+) (*Limiter, error) {
+	rules, store, err := gate.PerAddress(rate, source, backend)
+	limiter, other := New(Config{Rules: rules, Backend: store})
+	return gate.Made(limiter, errors.Join(err, other))
+}
+
+// MustPerAddress is [PerAddress] for package variables. It panics on a mistake.
+func MustPerAddress(
+	rate limits.Rate, source func(fiber.Ctx) (netip.Addr, error), backend ...backends.Backend,
+) *Limiter {
+	return gate.Must(PerAddress(rate, source, backend...))
+}
 
 // Replace replaces the rules, from the next request on: see [nethttp.Controls.Replace].
 func (l *Limiter) Replace(rules []Rule) error { return l.Controls.Replace(copying(rules)) }

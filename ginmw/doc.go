@@ -4,19 +4,13 @@
 // decision in response header fields and answers requests that are denied. It goes before all
 // routes, the routes of a group, or a single route:
 //
-//	limiter := ginmw.MustNew(ginmw.Config{
-//		Rules: []ginmw.Rule{{
-//			Name:  "per-client",
-//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-//			Key:   ginmw.Lift(keyfuncs.Address(keyfuncs.Peer)),
-//		}},
-//	})
+//	limiter := ginmw.MustPerAddress(limits.PerMinute(100), ginmw.Lift(keyfuncs.Peer))
 //	r.Use(limiter.Handler())                       // everything, 404s too
 //	api := r.Group("/api", limiter.Handler())      // a group
 //	r.POST("/login", limiter.Handler(), postLogin) // one route
 //
-// Its answers are those of package nethttp. After an answer of its own it calls Abort, so that no
-// later handler runs.
+// [New] takes any rules. The answers are those of package nethttp. After an answer of its own it
+// calls Abort, so that no later handler runs.
 //
 // # Order of handlers
 //

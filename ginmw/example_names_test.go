@@ -53,6 +53,41 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
+// Two servers with one limit. Their backend would be that of redisbackend.Open.
+func ExamplePerAddress() {
+	shared := memory.MustNew(memory.Options{})
+	for range 2 {
+		limiter, err := ginmw.PerAddress(limits.PerDay(1), ginmw.Lift(keyfuncs.Peer), shared)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		r := gin.New()
+		r.Use(limiter.Handler())
+		r.GET("/", hi)
+		w := ask(r, "GET", "/")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=1;w=86400
+	// 429 "per-address";q=1;w=86400
+}
+
+// The whole limiter of an API whose clients connect directly.
+func ExampleMustPerAddress() {
+	limiter := ginmw.MustPerAddress(limits.PerDay(1), ginmw.Lift(keyfuncs.Peer))
+	r := gin.New()
+	r.Use(limiter.Handler())
+	r.GET("/", hi)
+	for range 2 {
+		w := ask(r, "GET", "/")
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=1;w=86400
+	// 429 "per-address";q=1;w=86400
+}
+
 // A request passes the limiters before everything, a group and a route one after another.
 func ExampleLimiter_Handler() {
 	perDay := func(name string, n int64) gin.HandlerFunc {

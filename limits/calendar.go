@@ -1,7 +1,6 @@
 package limits
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -56,25 +55,19 @@ func (p Period) validate() error {
 	return err
 }
 
-// parseCalendar reads the words behind "calendar". It cuts the zone off first: the names of zones
-// have capital letters and slashes.
-func parseCalendar(given []string) (Limit, error) {
-	zone := ""
+// parsePeriods reads "10000/month from 15 in Europe/Berlin". It cuts the zone off first: the names
+// of zones have capital letters and slashes.
+func parsePeriods(value string) (units int64, period Period, err error) {
+	given, zone := strings.Fields(value), ""
 	if n := len(given); n >= 2 && strings.EqualFold(given[n-2], "in") {
 		given, zone = given[:n-2], given[n-1]
 	}
-	words := strings.Fields(strings.ReplaceAll(strings.ToLower(strings.Join(given, " ")), "/", " / "))
-	units, period, ok := splitRate(words[:min(3, len(words))])
+	words := wordsOf(strings.Join(given, " "))
+	count, unit, ok := splitRate(words[:min(3, len(words))])
 	start, isFrom := strings.CutPrefix(strings.Join(words[min(3, len(words)):], " "), "from ")
 	if !ok || !isFrom && start != "" {
-		return Limit{}, errCalendarForm
+		return 0, "", errForm
 	}
-	n, err := parseUnits(units)
-	if err != nil {
-		return Limit{}, err
-	}
-	return Calendar(n, Period(calendar.Text(period, start, zone))), nil
+	units, err = parseUnits(count)
+	return units, Period(calendar.Text(unit, start, zone)), err
 }
-
-var errCalendarForm = errors.New(`want calendar units/period [from day] [in zone],` +
-	` such as "calendar 10000/month from 15 in Europe/Berlin"`)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -235,13 +236,14 @@ func ExampleDistinct() {
 		Scope: "login", Key: "203.0.113.7", Cost: 1,
 		Limit: limits.Distinct(limits.Per(2, 10*time.Minute)),
 	}}
-	decision := make([]limits.Decision, 1)
-	for _, login[0].Value = range []string{"ann", "ann", "bob", "ann", "root", "bob"} {
+	decision, seed := make([]limits.Decision, 1), maphash.MakeSeed()
+	for _, name := range []string{"ann", "ann", "bob", "ann", "root", "bob"} {
+		login[0].Value = maphash.String(seed, name) // package core does this for a rule
 		if err := store.Take(context.Background(), login, decision); err != nil {
 			fmt.Println(err)
 		}
 		d := decision[0]
-		fmt.Println(now.Format("15:04"), login[0].Value, d.Allowed,
+		fmt.Println(now.Format("15:04"), name, d.Allowed,
 			d.Remaining, "new ones left, retry in", d.RetryAfter)
 		now = now.Add(time.Minute)
 	}

@@ -3,6 +3,7 @@ package limits
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unique"
@@ -18,116 +19,30 @@ import (
 // every value: [Limit.Validate] reports mistakes, and every function that takes a Limit calls it.
 type Limit struct {
 	algorithm Algorithm
-	rate      Rate                  // zero in a concurrency limit
-	burst     int64                 // in a ban: how long it lasts, in microseconds
-	period    unique.Handle[Period] // in a calendar limit only
+	rate      Rate                 // zero in a concurrency limit
+	burst     int64                // the units, if the limit has no burst of its own
+	extra     unique.Handle[extra] // zero in most limits
 }
 
-// TokenBucket refills at rate and holds at most burst units. So a client that has been quiet may
-// take burst units at once.
-func TokenBucket(rate Rate, burst int64) Limit {
-	return Limit{algorithm: AlgorithmTokenBucket, rate: rate, burst: burst}
+// extra is the parameters that few limits have. A [Limit] holds a handle of them, so it stays small
+// and quick to compare.
+type extra struct {
+	period  Period        // of the calendar
+	lasting time.Duration // of a ban
 }
 
-// LeakyBucket drains at rate and holds at most capacity units. A request that would overflow it is
-// denied. It is the token bucket's dual, with the same decisions.
-func LeakyBucket(rate Rate, capacity int64) Limit {
-	return Limit{algorithm: AlgorithmLeakyBucket, rate: rate, burst: capacity}
+// extras returns the extra parameters of l.
+func (l Limit) extras() extra {
+	if l.extra == (unique.Handle[extra]{}) {
+		return extra{}
+	}
+	return l.extra.Value()
 }
 
-// LeakyQueue drains at rate and holds at most capacity units. It tells every allowed request how
-// long to wait for its turn ([Decision.Delay]), so requests start evenly spaced instead of in
-// bursts. Capacity bounds the requests that wait under one key; core.Config.MaxWaiting bounds those
-// of all keys. A request takes its slot when it is decided, and keeps it even if its client leaves
-// before its turn.
-func LeakyQueue(rate Rate, capacity int64) Limit {
-	return Limit{algorithm: AlgorithmLeakyQueue, rate: rate, burst: capacity}
-}
-
-// FixedWindow counts in windows that start at whole multiples of the period since the Unix epoch,
-// so a day is a UTC day. Around the end of a window it may allow twice its units within one period.
-func FixedWindow(rate Rate) Limit {
-	return Limit{algorithm: AlgorithmFixedWindow, rate: rate, burst: rate.Units}
-}
-
-// SlidingWindow adds the count of this window and the part of the previous window's count that
-// still overlaps the last period. Start with this one: it never allows more than its units at once,
-// does not jump between windows, and takes a few bytes per key.
-//
-// It does not know when in a window its requests came. So a client that takes all units at the
-// start of a window waits a whole period and a microsecond for the next unit. A client that takes
-// all units at the end of a window gets them back evenly over the period that follows.
-func SlidingWindow(rate Rate) Limit {
-	return Limit{algorithm: AlgorithmSlidingWindow, rate: rate, burst: rate.Units}
-}
-
-// SlidingLog remembers every allowed request of the last period. So no period of that length,
-// wherever it starts, has more than its units. It takes memory in proportion to its units, of which
-// there are at most 10,000.
-func SlidingLog(rate Rate) Limit {
-	return Limit{algorithm: AlgorithmSlidingLog, rate: rate, burst: rate.Units}
-}
-
-// AnchoredWindow counts in windows that each key opens for itself. A window opens with the first
-// request allowed while none is open, and closes after a period. Later requests do not move it. A
-// client that has nothing left waits until its window closes, at most a period.
-//
-// It counts like ulule/limiter, like INCR with EXPIRE in Redis, and like GitHub's hourly limit. It
-// is often called a fixed window, as [FixedWindow] is, whose windows follow the clock. Like that,
-// it may allow twice its units within one period: a client can keep all but one unit until the end
-// of its window, and use up the next window right after.
-func AnchoredWindow(rate Rate) Limit {
-	return Limit{algorithm: AlgorithmAnchoredWindow, rate: rate, burst: rate.Units}
-}
-
-// Concurrent allows n units to be held at once, 1 to 100,000, and has no period. A request holds
-// its units from its decision to its end (core.Outcome.End). A cost is at most 64. The RetryAfter
-// of a denial is a guess, one second, since the end of a request is not known.
-func Concurrent(n int64) Limit {
-	return Limit{algorithm: AlgorithmConcurrent, burst: n}
-}
-
-// Ban counts the units of admitted requests in periods that each begin with a key's first unit, as
-// those of [AnchoredWindow] do. The charge that reaches or exceeds the number is allowed and bans
-// the key: every later charge is denied until the ban ends, even one of cost 0. Then the key is
-// fresh. Denied requests are not counted, so they do not prolong a ban. Remaining is the number of
-// units until the ban; a charge of more is allowed, and bans.
-//
-// To ban on failures, set a FinalCost that charges only failures, such as core.OnStatus returns. To
-// ban clients that go on after another limiter's denials, put the ban in a limiter around that one.
-// lasting is 1ms to 366 days, rounded to a microsecond.
-//
-// A ban counts up to 4,294,967,295 units. From that number an ending returns nothing.
-func Ban(rate Rate, lasting time.Duration) Limit {
-	return Limit{algorithm: AlgorithmBan, rate: rate,
-		burst: lasting.Round(time.Microsecond).Microseconds()}
-}
-
-// Calendar counts in periods of the calendar: a plan's 10,000 requests a month are Calendar(10_000,
-// Month). A period begins at midnight in its time zone, so days last 23 or 25 hours where clocks
-// change. Like [FixedWindow], it may allow twice its units within a short time around the end of a
-// period.
-//
-// If a request costs more than it took, its period may pass units on to the next period, but no
-// further.
-func Calendar(units int64, period Period) Limit {
-	p := Period(calendar.Text(calendar.Split(string(period))))
-	return Limit{AlgorithmCalendar, Rate{units, calendar.Length(string(p))}, units, unique.Make(p)}
-}
-
-// Distinct counts the different values of a key within a period: the user names that an address
-// tries, or the addresses that use an API key. A request with a value that the key has had within
-// the period is allowed and costs nothing. A new value takes a unit if one is left.
-//
-// A value leaves one period after the last allowed request that had it. So no interval of that
-// length has more different values than the limit has units, and a client that keeps using two
-// values keeps both. A denied request changes nothing: its value stays new, and no value stays
-// longer. A backend stores digests of values, at most 1,000 for a key.
-//
-// core.Rule.Value, or Charge.Value of package backends, is the value of a request. A cost above 1
-// counts as 1.
-func Distinct(rate Rate) Limit {
-	return Limit{algorithm: AlgorithmDistinct, rate: rate, burst: rate.Units}
+// with returns l with extra parameters.
+func (l Limit) with(e extra) Limit {
+	l.extra = unique.Make(e)
+	return l
 }
 
 // Algorithm returns the algorithm of l.
@@ -140,35 +55,20 @@ func (l Limit) Rate() Rate { return l.rate }
 // Burst returns the most units that l ever allows at one instant: the burst or
 // capacity of a bucket, the units of a window or log, the number of a concurrency limit
 // or ban.
-func (l Limit) Burst() int64 {
-	if l.algorithm == AlgorithmBan {
-		return l.rate.Units
-	}
-	return l.burst
-}
+func (l Limit) Burst() int64 { return l.burst }
 
 // Lasting returns how long a ban lasts, and 0 for other limits.
-func (l Limit) Lasting() time.Duration {
-	if l.algorithm == AlgorithmBan {
-		return time.Duration(l.burst) * time.Microsecond
-	}
-	return 0
-}
+func (l Limit) Lasting() time.Duration { return l.extras().lasting }
 
 // Period returns the period of a calendar limit, and "" for other limits.
-func (l Limit) Period() Period {
-	if l.algorithm != AlgorithmCalendar {
-		return ""
-	}
-	return l.period.Value()
-}
+func (l Limit) Period() Period { return l.extras().period }
 
 // Window returns the window that contains an instant. The end belongs to the next window. ok is
 // true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same
 // windows.
 func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
-	switch l.algorithm {
-	case AlgorithmFixedWindow, AlgorithmSlidingWindow:
+	switch row := algorithm.Of(l.algorithm); {
+	case row.Aligned:
 		period := l.rate.Period.Microseconds()
 		if period <= 0 {
 			return start, end, false
@@ -179,7 +79,7 @@ func (l Limit) Window(at time.Time) (start, end time.Time, ok bool) {
 			into += period
 		}
 		return time.UnixMicro(us - into), time.UnixMicro(us - into + period), true
-	case AlgorithmCalendar:
+	case row.Has(algorithm.Periods):
 		c, err := calendar.Of(string(l.Period()))
 		if err != nil {
 			return start, end, false
@@ -200,42 +100,30 @@ func (l Limit) Validate() error {
 	if int(l.algorithm) >= algorithm.End {
 		return fmt.Errorf("unknown algorithm %d", uint8(l.algorithm))
 	}
-	most := algorithm.Of(l.algorithm).Most
-	if l.algorithm == AlgorithmConcurrent {
-		if l.burst < 1 || l.burst > most {
-			return fmt.Errorf("a concurrency limit must be 1 to %d (got %d)", most, l.burst)
-		}
-		return nil
-	}
 	var errs []error
-	if l.rate.Units < 1 || l.rate.Units > most {
-		errs = append(errs, fmt.Errorf("units of %s must be 1 to %d (got %d)", l.algorithm.withArticle(),
-			most, l.rate.Units))
-	}
-	switch p := l.rate.Period; {
-	case l.algorithm == AlgorithmCalendar:
-		errs = append(errs, l.Period().validate())
-	case p <= 0:
-		errs = append(errs, fmt.Errorf("period must be positive (got %v)", p))
-	case p < minPeriod || p > maxPeriod:
-		errs = append(errs, fmt.Errorf("period must be 1ms to 8784h (got %v)", p))
-	case p%time.Microsecond != 0:
-		errs = append(errs, fmt.Errorf("period must be a whole number of microseconds (got %v)", p))
-	}
-	if l.algorithm == AlgorithmBan &&
-		(l.burst < minPeriod.Microseconds() || l.burst > maxPeriod.Microseconds()) {
-		errs = append(errs, fmt.Errorf("a ban must last 1ms to 366 days (8784h) (got %v)", l.Lasting()))
-	}
-	if l.algorithm.HasBurst() {
-		if l.burst < 1 || l.burst > maxUnits {
-			errs = append(errs, fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst))
-		} else if len(errs) == 0 && l.refillsTooSlowly() {
-			errs = append(errs, fmt.Errorf(
-				"a burst of %d at %d per %s takes over 100 years to refill: lower the burst",
-				l.burst, l.rate.Units, shortDuration(l.rate.Period)))
+	parameters := algorithm.Of(l.algorithm).Parameters
+	for i := range parameters {
+		if err := forms[parameters[i].Form].check(l); err != nil {
+			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	if errs != nil {
+		return errors.Join(errs...)
+	}
+	if l.algorithm.HasBurst() && l.refillsTooSlowly() {
+		return fmt.Errorf("a burst of %d at %d per %s takes over 100 years to refill: lower the burst",
+			l.burst, l.rate.Units, shortDuration(l.rate.Period))
+	}
+	return nil
+}
+
+// checkUnits reports units of a rate that are not legal.
+func (l Limit) checkUnits() error {
+	if most := algorithm.Of(l.algorithm).Most; l.rate.Units < 1 || l.rate.Units > most {
+		return fmt.Errorf("units of %s must be 1 to %d (got %d)", l.algorithm.withArticle(), most,
+			l.rate.Units)
+	}
+	return nil
 }
 
 // refillsTooSlowly reports whether an empty bucket takes over 100 years to fill.
@@ -252,9 +140,7 @@ func (l Limit) Share(n int) Limit {
 	}
 	instances := int64(n)
 	l.rate.Units = arith.CeilDiv(l.rate.Units, instances)
-	if l.algorithm != AlgorithmBan {
-		l.burst = arith.CeilDiv(l.burst, instances)
-	}
+	l.burst = arith.CeilDiv(l.burst, instances)
 	if l.algorithm.HasBurst() && l.refillsTooSlowly() {
 		l.burst-- // rounding up may exceed 100 years
 	}
@@ -272,7 +158,7 @@ func (l Limit) WithUnits(n int64) Limit {
 		return l
 	case traits.Drains && l.rate.Units > 0:
 		l.burst = max(1, int64(float64(l.burst)*float64(n)/float64(l.rate.Units)+0.5))
-	case !traits.Bans:
+	default:
 		l.burst = n
 	}
 	l.rate.Units = n
@@ -285,18 +171,13 @@ func (l Limit) String() string {
 	if l == (Limit{}) {
 		return "limit not set"
 	}
-	switch l.algorithm {
-	case AlgorithmConcurrent:
-		return fmt.Sprintf("%v %d", l.algorithm, l.burst)
-	case AlgorithmCalendar:
-		return fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, l.Period())
-	}
-	s := fmt.Sprintf("%v %d/%s", l.algorithm, l.rate.Units, shortDuration(l.rate.Period))
-	switch {
-	case l.algorithm.HasBurst():
-		s += fmt.Sprintf(" burst %d", l.burst)
-	case l.algorithm == AlgorithmBan:
-		s += " for " + shortDuration(l.Lasting())
+	row := algorithm.Of(l.algorithm)
+	s := row.FirstWord()
+	for _, p := range row.Parameters {
+		if p.Words != "" {
+			s += " " + p.Words
+		}
+		s += " " + forms[p.Form].write(l)
 	}
 	return s
 }
@@ -334,4 +215,92 @@ func shortDuration(d time.Duration) string {
 		s = short + "h"
 	}
 	return s
+}
+
+// form is how limits have a parameter of one form: how an error describes it, how [Parse] reads it,
+// how String writes it, and what is legal. read returns errForm for a text of another form.
+type form struct {
+	text  string
+	read  func(l *Limit, value string) error
+	write func(l Limit) string
+	check func(l Limit) error
+}
+
+var forms = [...]form{
+	algorithm.Rate: {
+		text: "units/period",
+		read: func(l *Limit, value string) (err error) {
+			l.rate, err = parseRate(value)
+			l.burst = l.rate.Units
+			return err
+		},
+		write: func(l Limit) string {
+			return fmt.Sprintf("%d/%s", l.rate.Units, shortDuration(l.rate.Period))
+		},
+		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.rate.checkPeriod()) },
+	},
+	algorithm.Units: {
+		text: "units",
+		read: func(l *Limit, value string) (err error) {
+			l.burst, err = parseUnits(value)
+			return err
+		},
+		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		check: func(l Limit) error {
+			if most := algorithm.Of(l.algorithm).Most; l.burst < 1 || l.burst > most {
+				return fmt.Errorf("%s must be 1 to %d (got %d)", l.algorithm.withArticle(), most, l.burst)
+			}
+			return nil
+		},
+	},
+	algorithm.Periods: {
+		text: "units/period [from day] [in zone]",
+		read: func(l *Limit, value string) error {
+			units, period, err := parsePeriods(value)
+			*l = Calendar(units, period)
+			return err
+		},
+		write: func(l Limit) string { return fmt.Sprintf("%d/%s", l.rate.Units, l.Period()) },
+		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.Period().validate()) },
+	},
+	algorithm.Burst: {
+		text: "n",
+		read: func(l *Limit, value string) (err error) {
+			l.burst, err = parseUnits(value)
+			return err
+		},
+		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		check: func(l Limit) error {
+			if l.burst < 1 || l.burst > maxUnits {
+				return fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst)
+			}
+			return nil
+		},
+	},
+	algorithm.Lasting: durationForm("last", func(e *extra) *time.Duration { return &e.lasting }),
+}
+
+// durationForm is the form of an extra parameter of 1ms to 366 days. A limit must do so: "last".
+func durationForm(does string, of func(*extra) *time.Duration) (f form) {
+	f.text = "duration"
+	f.read = func(l *Limit, value string) error {
+		d, err := parsePeriod(strings.ToLower(value))
+		e := l.extras()
+		*of(&e) = d.Round(time.Microsecond)
+		*l = l.with(e)
+		return err
+	}
+	f.write = func(l Limit) string {
+		e := l.extras()
+		return shortDuration(*of(&e))
+	}
+	f.check = func(l Limit) error {
+		e := l.extras()
+		if d := *of(&e); d < minPeriod || d > maxPeriod {
+			return fmt.Errorf("%s must %s 1ms to 366 days (8784h) (got %v)",
+				l.algorithm.withArticle(), does, d)
+		}
+		return nil
+	}
+	return f
 }

@@ -6,21 +6,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weir-go/weir/internal/ground/algorithm"
 )
 
-// Parse reads a limit in text:
+// Parse reads a limit in text. The constants of [Algorithm] have a text of each algorithm.
 //
 //	100/minute                      sliding-window, since no algorithm is named
 //	100 per hour
 //	5/10s
-//	fixed-window 1000/day
 //	token-bucket 100/1m burst 20
 //	leaky-queue 10/s capacity 50
-//	sliding-log 3/5m
-//	anchored-window 60/hour
-//	concurrent 20
-//	ban 10/10m for 1h
-//	distinct 5/10m
 //	calendar 10000/month
 //	calendar 10000/month from 15 in Europe/Berlin
 //	calendar 500/week from sunday
@@ -40,80 +36,73 @@ func Parse(s string) (Limit, error) {
 	return l, nil
 }
 
-var errLimitSyntax = errors.New(
-	`want [algorithm] units/period [burst n], such as "100/minute" or "token-bucket 100/1m burst 20"`)
-
 func parseLimit(s string) (Limit, error) {
-	if given := strings.Fields(s); len(given) > 0 &&
-		strings.EqualFold(given[0], AlgorithmCalendar.String()) {
-		return parseCalendar(given[1:])
-	}
-	words := strings.Fields(strings.ReplaceAll(strings.ToLower(s), "/", " / "))
-	algorithm := AlgorithmSlidingWindow
-	if len(words) > 0 && !strings.ContainsAny(words[0][:1], "-+0123456789") {
-		if algorithm = algorithmNamed(words[0]); algorithm == 0 {
-			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", words[0],
+	word, parts := algorithm.Split(s)
+	l := Limit{algorithm: defaultAlgorithm}
+	if word != "" {
+		l.algorithm = Algorithm(algorithm.Named(word, parts))
+		if l.algorithm == 0 {
+			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", word,
 				strings.Join(algorithmNames(), ", "))
 		}
-		words = words[1:]
 	}
-	switch algorithm {
-	case AlgorithmConcurrent:
-		return parseConcurrent(words)
-	case AlgorithmBan:
-		return parseBan(words)
+	row := algorithm.Of(l.algorithm)
+	for i := range row.Parameters {
+		p := &row.Parameters[i]
+		switch {
+		case len(parts) == 0 || !p.Follows(parts[0].Words):
+			if !p.Optional {
+				return Limit{}, syntaxError(word, row)
+			}
+			continue
+		case parts[0].Value == "":
+			return Limit{}, syntaxError(word, row)
+		}
+		err := forms[p.Form].read(&l, parts[0].Value)
+		if errors.Is(err, errForm) {
+			return Limit{}, syntaxError(word, row)
+		} else if err != nil {
+			return Limit{}, err
+		}
+		parts = parts[1:]
 	}
-	burst := ""
-	if n := len(words); n >= 2 && (words[n-2] == "burst" || words[n-2] == "capacity") {
-		words, burst = words[:n-2], words[n-1]
-	}
-	rate, err := parseRate(words, errLimitSyntax)
-	if err != nil {
-		return Limit{}, err
-	}
-	l := Limit{algorithm: algorithm, rate: rate, burst: rate.Units}
-	if burst == "" {
+	switch {
+	case len(parts) == 0:
 		return l, nil
+	case row.HasWords(parts[0].Words): // twice, or in another order
+		return Limit{}, syntaxError(word, row)
 	}
-	if !algorithm.HasBurst() {
-		return Limit{}, fmt.Errorf("%s has no burst of its own: remove %q",
-			algorithm.withArticle(), "burst "+burst)
-	}
-	l.burst, err = parseUnits(burst)
-	return l, err
+	part := parts[0].Words + " " + parts[0].Value
+	return Limit{}, fmt.Errorf("%s has no %q: remove %q", l.algorithm.withArticle(), parts[0].Words,
+		strings.TrimSpace(part))
 }
 
-var (
-	errConcurrentSyntax = errors.New(`want concurrent units, such as "concurrent 20"`)
-	errBanSyntax        = errors.New(`want ban units/period for duration, such as "ban 10/10m for 1h"`)
-)
+// errForm says that a text is no parameter of the form. parseLimit returns a syntaxError instead.
+var errForm = errors.New("another form")
 
-func parseConcurrent(words []string) (Limit, error) {
-	if len(words) != 1 {
-		return Limit{}, errConcurrentSyntax
+// syntaxError says how texts of an algorithm are written. word is the one that the text begins
+// with; "": any algorithm is meant.
+func syntaxError(word string, row *algorithm.Algorithm) error {
+	if word == "" {
+		return errors.New(`want [algorithm] units/period [burst n], such as "100/minute" or ` +
+			`"token-bucket 100/1m burst 20"`)
 	}
-	n, err := parseUnits(words[0])
-	return Concurrent(n), err
+	want := row.FirstWord()
+	for _, p := range row.Parameters {
+		text := strings.TrimSpace(p.Words + " " + forms[p.Form].text)
+		if p.Optional {
+			text = "[" + text + "]"
+		}
+		want += " " + text
+	}
+	return fmt.Errorf("want %s, such as %q", want, row.Example)
 }
 
-func parseBan(words []string) (Limit, error) {
-	n := len(words)
-	if n < 2 || words[n-2] != "for" {
-		return Limit{}, errBanSyntax
-	}
-	rate, err := parseRate(words[:n-2], errBanSyntax)
-	if err != nil {
-		return Limit{}, err
-	}
-	lasting, err := parsePeriod(words[n-1])
-	return Ban(rate, lasting), err
-}
-
-// parseRate reads "100 / minute" or "100 per minute". It returns errSyntax for another text.
-func parseRate(words []string, errSyntax error) (rate Rate, err error) {
-	units, period, ok := splitRate(words)
+// parseRate reads "100/minute" or "100 per minute".
+func parseRate(value string) (rate Rate, err error) {
+	units, period, ok := splitRate(wordsOf(value))
 	if !ok {
-		return Rate{}, errSyntax
+		return Rate{}, errForm
 	}
 	if rate.Units, err = parseUnits(units); err != nil {
 		return Rate{}, err
@@ -122,13 +111,9 @@ func parseRate(words []string, errSyntax error) (rate Rate, err error) {
 	return rate, err
 }
 
-func algorithmNamed(name string) Algorithm {
-	for _, a := range Algorithms() {
-		if a.String() == name {
-			return a
-		}
-	}
-	return 0
+// wordsOf splits "100/minute" into "100", "/" and "minute".
+func wordsOf(value string) []string {
+	return strings.Fields(strings.ReplaceAll(strings.ToLower(value), "/", " / "))
 }
 
 // splitRate splits "100 / minute" or "100 per minute".
@@ -140,6 +125,9 @@ func splitRate(words []string) (units, period string, ok bool) {
 }
 
 func parseUnits(s string) (int64, error) {
+	if len(wordsOf(s)) != 1 {
+		return 0, errForm
+	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if errors.Is(err, strconv.ErrRange) {
 		return 0, fmt.Errorf("must be 1 to %d (got %.30s)", maxUnits, s)

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -63,6 +64,19 @@ func RateOf(perSecond float64) Rate {
 		return Per(1, time.Duration(float64(time.Second)/perSecond))
 	}
 	return Rate{} // which no limit takes
+}
+
+// checkPeriod reports a period that is not legal.
+func (r Rate) checkPeriod() error {
+	switch p := r.Period; {
+	case p <= 0:
+		return fmt.Errorf("period must be positive (got %v)", p)
+	case p < minPeriod || p > maxPeriod:
+		return fmt.Errorf("period must be 1ms to 8784h (got %v)", p)
+	case p%time.Microsecond != 0:
+		return fmt.Errorf("period must be a whole number of microseconds (got %v)", p)
+	}
+	return nil
 }
 
 const (

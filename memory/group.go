@@ -28,7 +28,7 @@ type group struct {
 type part struct {
 	limit *scopedLimit
 	hash  uint64
-	value int64    // the digest of the value, of a limit that counts values
+	value uint64   // that of all charges on the key
 	lead  int      // index of the first charge on the same key, which decides for all of them
 	lasts int64    // the longest Charge.Lasts on the key, in microseconds
 	sum   [2]int64 // by kind: the cost of all charges on the key
@@ -72,7 +72,8 @@ func (g *group) identify() error {
 			return err
 		}
 		p := &g.parts[i]
-		*p = part{limit: limit, hash: g.memory.limits.keys.Key(limit.scopeHash, ch.Key), lead: i}
+		*p = part{limit: limit, hash: g.memory.limits.keys.Key(limit.scopeHash, ch.Key), value: ch.Value,
+			lead: i}
 		for j := range i {
 			if g.parts[j].isOnKeyOf(p) {
 				p.lead = g.parts[j].lead
@@ -80,7 +81,7 @@ func (g *group) identify() error {
 			}
 		}
 		lead := &g.parts[p.lead]
-		if lead.limit != limit && lead.limit.Given != limit.Given {
+		if lead.limit != limit && lead.limit.Given != limit.Given || lead.value != p.value {
 			_, _, err := backends.Accounts(g.charges, nil, nil) // its error names the charges
 			return fmt.Errorf("memory: %w", err)
 		}
@@ -88,13 +89,6 @@ func (g *group) identify() error {
 		lead.has[kindOf(ch)] = true
 		sum := &lead.sum[kindOf(ch)]
 		*sum = arith.Sum(*sum, ch.Cost)
-		if limit.Values {
-			*sum = min(*sum, 1)
-			if p.value = g.memory.limits.digest(ch.Value); p.value != lead.value {
-				_, _, err := backends.Accounts(g.charges, nil, nil)
-				return fmt.Errorf("memory: %w", err)
-			}
-		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 
@@ -46,8 +45,7 @@ type scopedLimits struct {
 	scopes map[string]uint8 // the share of each scope in known
 	shares uint8            // the last share number given to a scope
 
-	keys      keyhash.Hasher
-	valueSeed maphash.Seed
+	keys keyhash.Hasher
 }
 
 type limitPage [256]atomic.Pointer[scopedLimit]
@@ -64,7 +62,7 @@ var errTooManyLimits = fmt.Errorf(
 
 func (c *scopedLimits) init() {
 	c.known, c.scopes = make(map[limitKey]*scopedLimit), make(map[string]uint8)
-	c.keys, c.valueSeed = keyhash.New(), maphash.MakeSeed()
+	c.keys = keyhash.New()
 }
 
 // recentIndex returns the index of a limit in recent. It hashes only a few fields, for speed. Two
@@ -158,12 +156,6 @@ var kindMasks = [algorithm.Kinds]uint64{
 // hashScope returns the hash of a scope for limits of a kind.
 func (c *scopedLimits) hashScope(scope string, kind algorithm.Kind) uint64 {
 	return c.keys.Scope(scope) ^ kindMasks[kind]
-}
-
-// digest returns what is stored of a value: 64 bits by a secret seed, so that a client cannot
-// choose values that collide.
-func (c *scopedLimits) digest(value string) int64 {
-	return int64(maphash.String(c.valueSeed, value))
 }
 
 // get returns the scopedLimit with the id of a state.

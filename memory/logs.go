@@ -15,9 +15,9 @@ type logs struct {
 	hand   uint32 // index into table.buckets, where sweep stopped
 	limits *scopedLimits
 
-	// value is the digest of the value that is charged or refunded. Callers set it before decisions,
+	// value is the value that is charged or refunded. Callers set it before decisions,
 	// refunds and storeValue, in place of a parameter that most algorithms would ignore.
-	value int64
+	value uint64
 
 	failedAt int64 // when findNode last found nothing for a short log: see searchPause
 }
@@ -82,7 +82,7 @@ func (l *logs) OfValue(head uint32) uint32 {
 		node := l.at(i)
 		if node.cost&isNamed != 0 {
 			digest := l.at(node.next)
-			if digest.at == l.value && node.cost&unitsMask > 0 {
+			if digest.at == int64(l.value) && node.cost&unitsMask > 0 {
 				return i
 			}
 			node = digest
@@ -188,7 +188,7 @@ func (l *logs) storeValue(e *entry, hash uint64, limit *scopedLimit, s family.Lo
 	if repeat {
 		l.at(first).cost |= isRepeat
 	}
-	*l.at(second) = logNode{at: l.value}
+	*l.at(second) = logNode{at: int64(l.value)}
 	l.append(&e.state, first, second, log.Sum()+1, log.Latest())
 }
 

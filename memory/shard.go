@@ -224,7 +224,7 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	_, inUse := under.asOf(before, now, &sh.states.logs)
 	listed := uint32(0) // the node that has e.Value, if the limit counts values
 	if under.Values {
-		sh.states.logs.value = sh.states.limits.digest(e.Value) // OfValue and Refund read it
+		sh.states.logs.value = e.Value // OfValue and Refund read it
 		listed = sh.states.logs.OfValue(entry.log().Head())
 	}
 	after := under.family.Refund(before, family.Refund{

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weir-go/weir/internal/proof/asking"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -29,7 +30,7 @@ func (n names) giveBack(name string, taken, final int64, d limits.Decision) limi
 	n.Helper()
 	out := make([]limits.Settlement, 1)
 	e := backends.Ending{Scope: "login", Key: "k", Limit: n.limit, Taken: taken, Final: final,
-		Value: name, Ticket: d.Ticket}
+		Value: asking.Value(name), Ticket: d.Ticket}
 	if err := n.Settle(context.Background(), []backends.Ending{e}, out); err != nil {
 		n.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func (n names) giveBack(name string, taken, final int64, d limits.Decision) limi
 func (n names) try(key, name string) limits.Decision {
 	n.Helper()
 	out := make([]limits.Decision, 1)
-	charges := []backends.Charge{{Scope: "login", Key: key, Limit: n.limit, Cost: 1, Value: name}}
+	charges := []backends.Charge{{Scope: "login", Key: key, Limit: n.limit, Cost: 1, Value: asking.Value(name)}}
 	if err := n.Take(context.Background(), charges, out); err != nil {
 		n.Fatal(err)
 	}
@@ -150,10 +151,11 @@ func BenchmarkTakeOfAKnownValue(b *testing.B) {
 	for _, values := range []int{2, 50, 1000} {
 		b.Run(fmt.Sprint(values), func(b *testing.B) {
 			n := namesOf(b, memory.Options{}, limits.Distinct(limits.PerHour(1000)))
-			known := make([]string, values)
+			known := make([]uint64, values)
 			for i := range known {
-				known[i] = fmt.Sprint("user ", i)
-				n.try("k", known[i])
+				name := fmt.Sprint("user ", i)
+				known[i] = asking.Value(name)
+				n.try("k", name)
 			}
 			charges := []backends.Charge{{Scope: "login", Key: "k", Limit: n.limit, Cost: 1}}
 			out := make([]limits.Decision, 1)

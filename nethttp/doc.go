@@ -4,15 +4,19 @@
 // the decision in response header fields and answers requests that are denied. It wraps a whole mux
 // or a single route:
 //
-//	limiter := nethttp.MustNew(nethttp.Config{
-//		Rules: []nethttp.Rule{{
-//			Name:  "per-client",
-//			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-//			Key:   keyfuncs.Address(keyfuncs.Peer),
-//		}},
-//	})
+//	limiter := nethttp.MustPerAddress(limits.PerMinute(100), keyfuncs.Peer)
 //	mux.Handle("POST /login", limiter.Handler(login)) // one route
 //	handler := limiter.Handler(mux)                   // everything
+//
+// [New] takes a [Config], for any rules:
+//
+//	limiter := nethttp.MustNew(nethttp.Config{
+//		Rules: []nethttp.Rule{{
+//			Name:  "per-user",
+//			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
+//			Key:   keyfuncs.FromContext(userFrom),
+//		}},
+//	})
 //
 // A denied request is answered with status 429, Retry-After and a body of type
 // application/problem+json (RFC 9457), or text/plain if the client prefers it. The status is 503 if

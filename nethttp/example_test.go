@@ -99,6 +99,39 @@ func ExampleMustNew() {
 	// Output: core: no rules: a limiter needs at least one
 }
 
+// The whole limiter of an API whose clients connect directly.
+func ExampleMustPerAddress() {
+	limiter := nethttp.MustPerAddress(limits.PerDay(2), keyfuncs.Peer)
+	handler := limiter.Handler(hi)
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=2;w=86400
+	// 200 "per-address";q=2;w=86400
+	// 429 "per-address";q=2;w=86400
+}
+
+// Two servers with one limit. Their backend would be that of redisbackend.Open.
+func ExamplePerAddress() {
+	shared := memory.MustNew(memory.Options{})
+	for range 2 {
+		limiter, err := nethttp.PerAddress(limits.PerDay(1), keyfuncs.Peer, shared)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		w := httptest.NewRecorder()
+		limiter.Handler(hi).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-address";q=1;w=86400
+	// 429 "per-address";q=1;w=86400
+}
+
 // A limit by a value in the request's context.
 func ExampleRule() {
 	type userKey struct{}

@@ -1,10 +1,14 @@
 package nethttp
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/http/gate"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/limits/backends"
 )
 
 // Rule is a rule for HTTP requests: see [core.Rule].
@@ -34,6 +38,32 @@ var framework = gate.Framework[*http.Request]{
 
 // MustNew is [New] for package variables. It panics if config has a mistake.
 func MustNew(config Config) *Limiter { return gate.Must(New(config)) }
+
+// PerAddress returns a limiter with one rule, called per-address: each client address may send what
+// rate allows, in a sliding window. source finds the address. [keyfuncs.Peer] is for servers that
+// clients connect to directly; [keyfuncs.TrustedProxies] and others are for servers behind a proxy.
+// No source is right for both, so there is no default.
+//
+// The counts are in the memory of this process. With a backend, such as one of package
+// redisbackend, all limiters on it count together, so they need the same rate. While it fails, each
+// process limits by itself.
+//
+// For anything else, such as a second rule, another algorithm or other header fields, use [New]. The
+// error reports every mistake.
+func PerAddress(
+	rate limits.Rate, source keyfuncs.AddrSource, backend ...backends.Backend,
+) (*Limiter, error) {
+	rules, store, err := gate.PerAddress(rate, source, backend)
+	limiter, other := New(Config{Rules: rules, Backend: store})
+	return gate.Made(limiter, errors.Join(err, other))
+}
+
+// MustPerAddress is [PerAddress] for package variables. It panics on a mistake.
+func MustPerAddress(
+	rate limits.Rate, source keyfuncs.AddrSource, backend ...backends.Backend,
+) *Limiter {
+	return gate.Must(PerAddress(rate, source, backend...))
+}
 
 // Handler returns a handler that passes only allowed requests to next. All handlers of one limiter
 // count together. The request ends when next returns or panics, unless [Detach] is called. If a

@@ -364,6 +364,17 @@ func (c *Cache[P]) substitute(ctx context.Context, key string, err error) P {
 	return plan
 }
 
+// Missing reports whether a look-up within the TTL has said that a key has no plan, by [ErrNoPlan].
+// It looks up nothing: call it after [Cache.Find], or after the rules, for example to answer 401. A
+// key that could not be looked up is not missing.
+func (c *Cache[P]) Missing(key string) bool {
+	now := c.now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entryLocked(key)
+	return e.fresh(now) && !e.hasPlan
+}
+
 // Expire expires the answer for a key: the next request waits for a new look-up. Call it after a
 // change of a customer's plan, and the change is in force at once in this process. Requests that
 // wait for a look-up get its answer, which is not cached. The new look-up does not wait for it. If

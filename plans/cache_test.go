@@ -349,6 +349,36 @@ func TestAKeyWithoutAPlanIsRemembered(t *testing.T) {
 	})
 }
 
+func TestOnlyALookUpMakesAKeyMissing(t *testing.T) {
+	d := newDatabase(map[string]version{"ann": 1})
+	bubble(t, d, plans.Options{}, func(t *testing.T, c *plans.Cache[version]) {
+		want := func(key string, want bool) {
+			t.Helper()
+			if got := c.Missing(key); got != want {
+				t.Errorf("%s is missing: %v", key, got)
+			}
+		}
+		want("eve", false) // not looked up yet
+		find(t, c, "eve", free)
+		find(t, c, "ann", 1)
+		want("eve", true)
+		want("ann", false)
+		d.wantLookups(t, 2)
+		d.set(func() { d.fails = errors.New("connection refused") })
+		find(t, c, "bob", free)
+		want("bob", false) // could not be looked up
+		idle(time.Minute)
+		find(t, c, "eve", free)
+		want("eve", false) // was missing longer than a TTL ago
+		d.set(func() { d.fails, d.plans["eve"] = nil, 2 })
+		c.Expire("eve")
+		want("eve", false)
+		idle(time.Minute)
+		find(t, c, "eve", 2)
+		want("eve", false)
+	})
+}
+
 func TestTheLastKnownPlanStaysWhileTheDatabaseFails(t *testing.T) {
 	d := newDatabase(map[string]version{"ann": 1})
 	var answers []plans.Answer

@@ -199,3 +199,18 @@ func ExampleAnswer() {
 	// last known plan: false, age below a second: true: connection refused
 	// sliding-window 10/1m
 }
+
+// One look-up says both: whether there is such a customer, and by which limits.
+func ExampleCache_Missing() {
+	customers := plans.MustNew(lookUp, freePlan, plans.Options{})
+	defer customers.Close()
+	for _, name := range []string{"acme", "stranger"} {
+		plan, err := customers.Find(context.Background(), name)
+		fmt.Println(name, plan.Rate, err, customers.Missing(name))
+	}
+	fmt.Println(customers.State().Lookups, "look-ups")
+	// Output:
+	// acme sliding-window 300/1m <nil> false
+	// stranger sliding-window 10/1m <nil> true
+	// 2 look-ups
+}

@@ -206,6 +206,9 @@ func (b *Bare) Supports(limit limits.Limit) bool {
 	return wire.Supports(limit)
 }
 
+// Salt implements [backends.Salter]. It returns the Prefix and the HashTag as they begin all names.
+func (b *Bare) Salt() string { return b.servers.encoder.Salt() }
+
 // Instances implements [backends.InstanceCounter]: see [Backend.Instances].
 func (b *Bare) Instances() int {
 	if b.heartbeat == nil {

@@ -363,6 +363,15 @@ func ExampleBare_Supports() {
 	// true
 }
 
+// A secret in the Prefix is part of the salt.
+func ExampleBare_Salt() {
+	client, end := miniClient()
+	defer end()
+	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "shop-1f6be0c4"})
+	fmt.Println(backend.Salt())
+	// Output: shop-1f6be0c4:
+}
+
 // A request charges all of its rules in one step, or none.
 func ExampleBare_Take() {
 	client, end := miniClient()

@@ -110,11 +110,11 @@ type denialKey struct {
 	name  string
 	limit limits.Limit
 	units int64
-	value string // its digest
+	value uint64
 }
 
 func denialKeyOf(a *wire.Account) denialKey {
-	return denialKey{a.Name, a.Limit, a.Enforced, a.Digest}
+	return denialKey{a.Name, a.Limit, a.Enforced, a.Value}
 }
 
 // denyWaiting takes waiting requests out of q if a denial in the call of jobs answers them, and

@@ -287,7 +287,7 @@ func TestTheDenialOfAValueIsNotRemembered(t *testing.T) {
 		limit := limits.Distinct(limits.PerHour(1))
 		charge := backends.Charge{Scope: "login", Key: "k", Limit: limit, Cost: 1}
 		for i, name := range []string{"ann", "bob", "bob", "ann"} {
-			charge.Value = name
+			charge.Value = asking.Value(name)
 			d := asking.Take(t, cache, charge)
 			if d.Allowed != (name == "ann") || d.Source != limits.SourcePrimary {
 				t.Errorf("%s: %+v", name, d)

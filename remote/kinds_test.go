@@ -1,7 +1,6 @@
 package remote_test
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +33,7 @@ func TestKindsCountApartThroughAStack(t *testing.T) {
 						leased++
 					}
 					c := backends.Charge{Scope: "login", Key: "k", Limit: limit, Cost: 1,
-						Value: fmt.Sprint(i*20 + j)}
+						Value: uint64(i*20 + j)}
 					got := asking.Take(t, b, c)
 					c.Key = "alone"
 					want := asking.Take(t, b, c)

@@ -1,5 +1,6 @@
-// Plans reads the limits of customers from a database, here SQLite in this process. A plan that
-// changes there is in force five seconds later. It is a module of its own.
+// Plans reads the limits of customers from a database: SQLite in this process, or Postgres, if -db
+// is its URL, such as postgres://shop@localhost/shop. A plan that changes there is in force five
+// seconds later. It is a module of its own.
 //
 // To try it (only the lines that matter of each answer):
 //
@@ -31,9 +32,11 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
 	"github.com/weir-go/weir/core"
@@ -70,23 +73,31 @@ CREATE TABLE IF NOT EXISTS plans (
 	name TEXT PRIMARY KEY, per_minute INTEGER NOT NULL, per_month INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS customers (
 	digest TEXT PRIMARY KEY, name TEXT NOT NULL, plan TEXT NOT NULL REFERENCES plans);
-INSERT OR IGNORE INTO plans VALUES ('free', 10, 1000), ('pro', 300, 100000);`
+INSERT INTO plans VALUES ('free', 10, 1000), ('pro', 300, 100000) ON CONFLICT DO NOTHING;`
 
 const query = `
 SELECT plans.name, per_minute, per_month
-FROM customers JOIN plans ON customers.plan = plans.name WHERE digest = ?`
+FROM customers JOIN plans ON customers.plan = plans.name WHERE digest = $1`
 
-// open opens the database in a file, and creates what it lacks.
-func open(ctx context.Context, file string) (*sql.DB, error) {
-	source := url.URL{Scheme: "file", Opaque: file,
-		RawQuery: "_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)"}
-	db, err := sql.Open("sqlite", source.String())
+// open opens a database, which name says: a file of SQLite, or the URL of one of Postgres. It
+// creates what the database lacks.
+func open(ctx context.Context, name string) (*sql.DB, error) {
+	driver, source := "sqlite", name
+	if strings.HasPrefix(name, "postgres://") {
+		driver = "pgx"
+	} else {
+		file := url.URL{Scheme: "file", Opaque: name,
+			RawQuery: "_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)"}
+		source = file.String()
+	}
+	db, err := sql.Open(driver, source)
 	if err != nil {
 		return nil, err
 	}
 	_, err = db.ExecContext(ctx, tables)
 	if err == nil {
-		_, err = db.ExecContext(ctx, `INSERT OR IGNORE INTO customers VALUES (?, 'acme', 'free')`,
+		_, err = db.ExecContext(ctx,
+			`INSERT INTO customers VALUES ($1, 'acme', 'free') ON CONFLICT DO NOTHING`,
 			keyfuncs.Digest("k-acme"))
 	}
 	if err != nil {
@@ -161,18 +172,18 @@ func limited(customers *plans.Cache[plan], next http.Handler) (http.Handler, err
 }
 
 func main() {
-	file := flag.String("db", "plans.db", "the file of the database")
+	name := flag.String("db", "plans.db", "the database: a file of SQLite, or postgres://...")
 	statement := flag.String("sql", "", "a statement to execute instead of serving")
 	flag.Parse()
-	if err := run(*file, *statement); err != nil {
+	if err := run(*name, *statement); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(file, statement string) error {
+func run(name, statement string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	db, err := open(ctx, file)
+	db, err := open(ctx, name)
 	if err != nil {
 		return err
 	}

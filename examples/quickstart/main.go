@@ -5,8 +5,8 @@
 //	$ go run ./examples/quickstart
 //	$ curl -i localhost:8080
 //	HTTP/1.1 200 OK
-//	Ratelimit: "per-client";r=9;t=54
-//	Ratelimit-Policy: "per-client";q=10;w=60
+//	Ratelimit: "per-address";r=9;t=54
+//	Ratelimit-Policy: "per-address";q=10;w=60
 //	Hello, here is your answer.
 //	$ curl -s -o /dev/null -w '%{http_code}\n' 'localhost:8080/?[1-10]' | uniq -c
 //	      9 200
@@ -33,13 +33,8 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-var limiter = nethttp.MustNew(nethttp.Config{
-	Rules: []nethttp.Rule{{
-		Name:  "per-client",
-		Limit: limits.SlidingWindow(limits.PerMinute(10)),
-		Key:   keyfuncs.Address(keyfuncs.Peer), // behind a proxy: keyfuncs.MustTrustedProxies
-	}},
-})
+// Behind a proxy: keyfuncs.MustTrustedProxies.
+var limiter = nethttp.MustPerAddress(limits.PerMinute(10), keyfuncs.Peer)
 
 func main() {
 	mux := http.NewServeMux()

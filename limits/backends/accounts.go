@@ -14,7 +14,7 @@ import (
 type Account struct {
 	Scope, Key string
 	Limit      limits.Limit
-	Value      string // of a limit that counts values
+	Value      uint64 // that of all its charges
 	Enforced   int64  // units of charges that are not Shadow
 	Shadow     int64  // units of Shadow charges
 	HasShadow  bool   // there are Shadow charges, perhaps of 0 units
@@ -25,8 +25,7 @@ type Account struct {
 // of its account to owners. Both slices may be nil or empty. A sum above math.MaxInt64 becomes
 // that, which exceeds every limit.
 //
-// Under a limit that counts values, all charges of an account have one value, and a sum above 1
-// becomes 1.
+// Under a limit that counts values a sum above 1 becomes 1.
 //
 // It returns an error if a cost is negative, or if two limits or two values charge one key. It does
 // not validate limits.
@@ -42,13 +41,12 @@ func Accounts(charges []Charge, accounts []Account, owners []int) ([]Account, []
 				Account{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Value: ch.Value})
 		}
 		a, most := &accounts[at], int64(math.MaxInt64)
-		if a.Limit != ch.Limit {
+		switch {
+		case a.Limit != ch.Limit:
 			return nil, nil, errTwoLimits(ch.Scope, a.Limit, ch.Limit)
-		}
-		if a.Limit.Algorithm().CountsValues() {
-			if a.Value != ch.Value {
-				return nil, nil, errTwoValues(ch.Scope)
-			}
+		case a.Value != ch.Value:
+			return nil, nil, errTwoValues(ch.Scope)
+		case a.Limit.Algorithm().CountsValues():
 			most = 1
 		}
 		if ch.Shadow {

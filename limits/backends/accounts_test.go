@@ -41,9 +41,12 @@ func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
 		"rules of one scope need equal limits": {
 			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1}, {Scope: "a", Key: "k", Limit: perMinute(2), Cost: 1},
 		},
+		"one key is charged with two values": {
+			{Scope: "a", Key: "k", Limit: perMinute(1), Cost: 1, Value: 1}, {Scope: "a", Key: "k", Limit: perMinute(1)},
+		},
 		"rules that count values need a scope each": {
-			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "ann"},
-			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "bob"},
+			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: 1},
+			{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: 2},
 		},
 	} {
 		if _, _, err := backends.Accounts(charges, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
@@ -54,11 +57,11 @@ func TestAccountsRefusesWhatIsWrongForAnyBackend(t *testing.T) {
 
 func TestTheUnitsOfAValueAreOne(t *testing.T) {
 	accounts, _, err := backends.Accounts([]backends.Charge{
-		{Scope: "a", Key: "k", Limit: names, Cost: 2, Value: "ann"},
-		{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: "ann"},
-		{Scope: "a", Key: "k", Limit: names, Cost: 3, Value: "ann", Shadow: true},
+		{Scope: "a", Key: "k", Limit: names, Cost: 2, Value: 1},
+		{Scope: "a", Key: "k", Limit: names, Cost: 1, Value: 1},
+		{Scope: "a", Key: "k", Limit: names, Cost: 3, Value: 1, Shadow: true},
 	}, nil, nil)
-	want := backends.Account{Scope: "a", Key: "k", Limit: names, Value: "ann", Enforced: 1, Shadow: 1, HasShadow: true}
+	want := backends.Account{Scope: "a", Key: "k", Limit: names, Value: 1, Enforced: 1, Shadow: 1, HasShadow: true}
 	if err != nil || len(accounts) != 1 || accounts[0] != want {
 		t.Errorf("accounts %+v, %v", accounts, err)
 	}

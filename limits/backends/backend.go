@@ -16,9 +16,11 @@ type Charge struct {
 	Limit limits.Limit
 	Cost  int64 // units to take; 0 looks without taking, below 0 is an error
 
-	// Value is what a limit that counts different values counts, such as a [limits.Distinct]. A
-	// backend keeps a digest of it. Other limits ignore it.
-	Value string
+	// Value is what a limit that counts different values counts, such as a [limits.Distinct]: a
+	// number that tells the values of a key apart. Other limits ignore it. A limiter makes it from
+	// the text that core.Rule.Value returns, and passes no text on: see [Salter]. 0 is a number like
+	// others; no text has it, and requests without a value have it.
+	Value uint64
 
 	// Shadow charges are decided. They are taken if they fit and the request is allowed. They never
 	// deny other charges.
@@ -49,7 +51,7 @@ type Backend interface {
 	// Shadow fits, Take takes all that fit; otherwise it takes none. It sets out[i] to the decision
 	// on charges[i]; both slices have equal length. Charges on the same scope and key are decided
 	// as one charge of their summed cost. Different limits among them are an error, and so are
-	// different values under a limit that counts values.
+	// different values.
 	//
 	// Charges of later calls may be under another limit. Rates share a state, in which units of one
 	// become units of the other. Bans, limits that count values and concurrency limits have a state

@@ -208,3 +208,23 @@ func ExampleInstances() {
 	// 4
 	// 0
 }
+
+// fleet is a backend whose states several processes share. A client that does not know the salt
+// cannot choose values with equal digests.
+type fleet struct{ backends.Backend }
+
+func (fleet) Salt() string { return "shop-1f6be0c4" }
+
+// Unwrap shows limiters the backend within.
+func (f fleet) Unwrap() backends.Backend { return f.Backend }
+
+func ExampleSalter() {
+	shared := fleet{memory.MustNew(memory.Options{})}
+	fmt.Println(backends.Salt(shared))
+	// Output: shop-1f6be0c4
+}
+
+func ExampleSalt() {
+	fmt.Printf("%q\n", backends.Salt(memory.MustNew(memory.Options{})))
+	// Output: ""
+}

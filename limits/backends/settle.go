@@ -26,7 +26,7 @@ type Ending struct {
 	Final int64
 
 	// Value is the Value of the charge.
-	Value string
+	Value uint64
 
 	// Ticket is the Ticket of the [limits.Decision] on the charge.
 	Ticket int64

@@ -44,7 +44,7 @@ var kindCases = []testCase{
 			choices := h.limits.of(limits.FixedWindow(limits.PerDay(3)), limits.Ban(limits.PerDay(3), day),
 				limits.Distinct(limits.PerDay(3)), limits.Concurrent(3))
 			for _, l := range choices {
-				w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 3, Value: "ann"})
+				w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 3, Value: valueOf("ann")})
 			}
 			if err := backends.Reset(context.Background(), w.backend, "s", "k"); err != nil {
 				t.Fatalf("Reset: %v", err)
@@ -73,7 +73,7 @@ var kindCases = []testCase{
 				w := world{t, c, h.OpenSmall(t, c.now, 64)}
 				for n := range 70 * 64 {
 					w.take(backends.Charge{Scope: fmt.Sprint("s", n%70), Key: fmt.Sprint("flood ", n),
-						Limit: flood, Cost: 4, Value: fmt.Sprint(n)})
+						Limit: flood, Cost: 4, Value: uint64(n)})
 				}
 				for j, l := range choices {
 					d := w.look(backends.Charge{Scope: "s1", Key: "new", Limit: l})
@@ -160,7 +160,7 @@ var cornerCases = []testCase{
 				return
 			}
 			of := func(value string) begun {
-				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: value})
+				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: valueOf(value)})
 			}
 			ann := of("ann")
 			w.clock.advance(1 * sec)
@@ -208,7 +208,7 @@ func (h Harness) takeTurns(t testing.TB, random *rand.Rand, a, b limits.Limit) {
 	for i := range 2 * end {
 		side := i % 2
 		c := backends.Charge{Scope: "s", Key: "both", Limit: pair[side],
-			Cost: random.Int64N(4), Value: fmt.Sprint(random.IntN(8))}
+			Cost: random.Int64N(4), Value: random.Uint64N(8)}
 		if !c.Limit.Algorithm().CountsValues() && random.IntN(2) == 0 {
 			c.Lasts = mins
 		}

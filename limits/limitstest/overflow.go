@@ -115,7 +115,7 @@ func (c *overflow) step() bool {
 		charges = append(charges, backends.Charge{
 			Scope: fmt.Sprint("scope ", s), Key: c.name(s, key), Limit: c.limits[s],
 			Cost: upTo(c.random, min(64, c.limits[s].Burst())), Shadow: c.random.IntN(8) == 0,
-			Value: fmt.Sprint(c.calls % 7),
+			Value: uint64(c.calls % 7),
 		})
 	}
 	for _, l := range c.ledgers {

@@ -119,12 +119,13 @@ type accountInPlay struct {
 	limit      limits.Limit
 	last       limits.Decision
 	names      int    // how often it was renamed
-	value      string // of the next call
+	value      uint64 // of the next call
 }
 
 var (
 	oddScopes = []string{"", "api", "login", "a:b", "\x00", "\xff", "{x}", "héllo", "a b"}
 	oddKeys   = []string{"", "user 1", "2001:db8::/64", "\x00\x01", "\xff\xfe", "{y}z", "日本", "a\nb"}
+	oddValues = []uint64{0, 1, 1 << 31, 1 << 32, 1<<32 + 1, 1 << 63, 1<<64 - 1, 0xfedcba9876543210}
 )
 
 func (a *author) newAccount(i int) *accountInPlay {
@@ -150,7 +151,7 @@ func (a *author) next(exact *Exact) scriptCall {
 	a.moveClock(exact, target)
 	for _, other := range a.accounts {
 		if other.limit.Algorithm().CountsValues() {
-			other.value = oddKeys[a.random.IntN(len(oddKeys))]
+			other.value = oddValues[a.random.IntN(len(oddValues))]
 		}
 	}
 	if len(a.open) > 0 && a.every(a.settle) {

@@ -73,7 +73,7 @@ func show(c backends.Charge) string {
 		shadow = " in shadow"
 	}
 	if c.Limit.Algorithm().CountsValues() {
-		shadow += " with " + shorten(c.Value)
+		shadow += fmt.Sprintf(" with value %x", c.Value)
 	}
 	return fmt.Sprintf("%d of %s to (%s, %s)%s", c.Cost, showLimit(c.Limit), shorten(c.Scope),
 		shorten(c.Key), shadow)

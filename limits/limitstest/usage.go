@@ -36,7 +36,7 @@ type usage struct {
 // taking is an entry of the sliding log.
 type taking struct {
 	at, units int64
-	value     string // under a limit that counts values
+	value     uint64 // under a limit that counts values
 	first     ticket // of the charge for which the value was new, if no other has had it since
 }
 

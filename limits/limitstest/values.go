@@ -3,6 +3,7 @@ package limitstest
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func (u usage) values(l limits.Limit, x int64) usage {
 }
 
 // having returns u after an allowed request with a value at x.
-func (u usage) having(value string, x int64) usage {
+func (u usage) having(value uint64, x int64) usage {
 	after := usage{limit: u.limit, at: x}
 	for _, t := range u.values(u.limit, x).takings {
 		if t.value != value {
@@ -37,7 +38,7 @@ func (u usage) having(value string, x int64) usage {
 }
 
 // has reports whether u counts a value at x.
-func (u usage) has(value string, x int64) bool {
+func (u usage) has(value uint64, x int64) bool {
 	for _, t := range u.values(u.limit, x).takings {
 		if t.value == value {
 			return true
@@ -186,16 +187,17 @@ var valueCases = []testCase{
 	{
 		name: "values are those of their key",
 		why: "a value of one key or scope is new to another; values that look alike are different, and " +
-			"an empty one is a value (backends.Charge)",
+			"0 is a value (backends.Charge)",
 		run: func(t testing.TB, h Harness) {
 			w := h.distinctWorld(t, limits.Per(200, hour), ways[0])
 			for i, p := range trickyPairs()[:100] {
-				c := backends.Charge{Scope: p.scope, Key: p.key, Limit: w.limit, Cost: 1, Value: "x"}
+				c := backends.Charge{Scope: p.scope, Key: p.key, Limit: w.limit, Cost: 1, Value: 1}
 				w.expect("the first of "+shorten(p.scope+p.key), []backends.Charge{c},
 					allowed(199, hour, 3582*sec))
-				c = w.charge(p.scope+"\x00"+p.key, 1)[0]
+				c = w.charge("", 1)[0]
+				c.Value = uint64(i%10)<<60 + uint64(i/10)
 				if d := w.take(c)[0]; d.Remaining != int64(199-i) {
-					t.Fatalf("value %q is not new: %s", c.Value, showDecision(d))
+					t.Fatalf("value %x is not new: %s", c.Value, showDecision(d))
 				}
 			}
 		},
@@ -334,7 +336,14 @@ func (h Harness) distinctWorld(t testing.TB, rate limits.Rate, way way) *distinc
 }
 
 func (w *distinctWorld) charge(value string, cost int64) []backends.Charge {
-	return []backends.Charge{{Scope: "distinct", Key: "k", Limit: w.limit, Cost: cost, Value: value}}
+	return []backends.Charge{{Scope: "distinct", Key: "k", Limit: w.limit, Cost: cost, Value: valueOf(value)}}
+}
+
+// valueOf returns the number of a value. That of "" is 0.
+func valueOf(name string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return h.Sum64() - fnv.New64a().Sum64()
 }
 
 // is checks the decision on a request with a value.

@@ -166,7 +166,7 @@ func (l *Numbers) Describe(d *limits.Decision, n int64, t Told, fits bool) {
 	switch {
 	case !fits:
 		d.RetryAfter = limits.Never
-		if n <= l.Max || l.Bans {
+		if n <= l.Max || l.Bans || l.Values {
 			d.RetryAfter = arith.Wait(t.Wait)
 		}
 		d.EffectiveWindow = d.RetryAfter

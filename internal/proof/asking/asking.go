@@ -3,6 +3,7 @@ package asking
 
 import (
 	"context"
+	"hash/maphash"
 	"runtime"
 	"testing"
 	"time"
@@ -20,6 +21,11 @@ func Take(t testing.TB, b backends.Backend, charge backends.Charge) limits.Decis
 	}
 	return out[0]
 }
+
+// Value returns the number of a value, for a charge of a limit that counts values.
+func Value(name string) uint64 { return maphash.String(seed, name) }
+
+var seed = maphash.MakeSeed()
 
 // Lasting takes cost units of a key in scope s by a charge that has an end.
 func Lasting(t testing.TB, b backends.Backend, key string, limit limits.Limit,

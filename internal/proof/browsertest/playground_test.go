@@ -156,7 +156,7 @@ func TestDecisionsInThePageEqualThoseOfGo(t *testing.T) {
 		out := make([]limits.Decision, 1)
 		charge := backends.Charge{Scope: rule.Algorithm, Key: "client", Limit: limit, Cost: int64(e[3])}
 		if limit.Algorithm().CountsValues() {
-			charge.Value = strconv.Itoa(sent[e[0]])
+			charge.Value = uint64(sent[e[0]])
 		}
 		sent[e[0]]++
 		ctx := context.Background()

@@ -181,6 +181,34 @@ func constructors() []constructor {
 				"core: max promise: ")...),
 		of("nethttp.New", func() (*nethttp.Limiter, error) { return nethttp.New(onHTTP) },
 			func() *nethttp.Limiter { return nethttp.MustNew(onHTTP) }, engineIs...),
+		of("nethttp.PerAddress",
+			func() (*nethttp.Limiter, error) { return nethttp.PerAddress(limits.PerMinute(0), address, nilMemory) },
+			func() *nethttp.Limiter { return nethttp.MustPerAddress(limits.PerMinute(0), address, nilMemory) },
+			"nethttp: PerAddress: source: ", `core: rule "per-address": limit: `, "core: backend: "),
+		of("nethttp.PerAddress with two backends",
+			func() (*nethttp.Limiter, error) { return nethttp.PerAddress(limits.PerMinute(0), address, far, far) },
+			func() *nethttp.Limiter { return nethttp.MustPerAddress(limits.PerMinute(0), address, far, far) },
+			"nethttp: PerAddress: source: ", `core: rule "per-address": limit: `, "nethttp: PerAddress: backend: "),
+		of("chimw.PerAddress",
+			func() (*chimw.Limiter, error) { return chimw.PerAddress(limits.PerMinute(0), address, nilMemory) },
+			func() *chimw.Limiter { return chimw.MustPerAddress(limits.PerMinute(0), address, nilMemory) },
+			"nethttp: PerAddress: source: ", `core: rule "per-address": limit: `, "core: backend: "),
+		of("ginmw.PerAddress",
+			func() (*ginmw.Limiter, error) {
+				return ginmw.PerAddress(limits.PerMinute(0), ginmw.Lift(address), nilMemory)
+			},
+			func() *ginmw.Limiter {
+				return ginmw.MustPerAddress(limits.PerMinute(0), ginmw.Lift(address), nilMemory)
+			},
+			"nethttp: PerAddress: source: ", `core: rule "per-address": limit: `, "core: backend: "),
+		of("echomw.PerAddress",
+			func() (*echomw.Limiter, error) {
+				return echomw.PerAddress(limits.PerMinute(0), echomw.Lift(address), nilMemory)
+			},
+			func() *echomw.Limiter {
+				return echomw.MustPerAddress(limits.PerMinute(0), echomw.Lift(address), nilMemory)
+			},
+			"nethttp: PerAddress: source: ", `core: rule "per-address": limit: `, "core: backend: "),
 		of("nethttp.Probes", func() (func(*http.Request) bool, error) { return nethttp.Probes("x", "/{y...}") },
 			func() func(*http.Request) bool { return nethttp.MustProbes("x", "/{y...}") },
 			"nethttp: Probes: must be a path ", "nethttp: Probes: only HEAD "),

@@ -52,7 +52,7 @@ var mayImport = map[string][]string{
 	"internal/files/follow":   {},
 
 	"internal/http/operator":     {"limits"},
-	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch"},
+	"internal/http/gate":         {"headers", "internal/http/answer", "internal/http/watch", "keyfuncs"},
 	"internal/ground/call":       {"limits/backends"},
 	"internal/ground/family":     {"limits"},
 	"internal/ground/endings":    {"internal/ground/call", "internal/ground/perbackend"},

@@ -35,6 +35,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits/backends"
 )
 func use(...any) {}
 func userFrom(context.Context) (string, bool) { return "", false }
@@ -44,6 +45,7 @@ func isPost(*http.Request) bool { return false }
 var mux *http.ServeMux
 var r *http.Request
 var client *redis.Client
+var backend backends.Backend
 var source = keyfuncs.Peer
 var key = keyfuncs.Path
 var a, b = keyfuncs.Path, keyfuncs.Host

@@ -92,8 +92,15 @@ func Has(name string) bool { return find(name) != "" }
 
 func find(name string) (path string) {
 	path, err := exec.LookPath(name)
-	if err != nil { // Debian installs servers into a directory outside the PATH of most users
-		path, _ = exec.LookPath("/usr/sbin/" + name)
+	if err != nil { // Debian installs servers into directories outside the PATH of most users
+		path, err = exec.LookPath("/usr/sbin/" + name)
+	}
+	if err != nil {
+		versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+		if len(versions) == 0 {
+			return ""
+		}
+		return versions[len(versions)-1]
 	}
 	return path
 }

@@ -39,7 +39,7 @@ func denied(t testing.TB, b *redisbackend.Bare, n int) (denials int) {
 	for i, limit := range spent {
 		out := make([]limits.Decision, 1)
 		ok(t, b.Take(t.Context(), []backends.Charge{{
-			Scope: fmt.Sprint("scope", i), Key: "key", Limit: limit, Cost: 1, Value: strconv.Itoa(n),
+			Scope: fmt.Sprint("scope", i), Key: "key", Limit: limit, Cost: 1, Value: uint64(n),
 		}}, out))
 		if !out[0].Allowed {
 			denials++

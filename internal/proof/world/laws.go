@@ -65,7 +65,7 @@ type admission struct {
 	leased   bool
 	denied   bool // takes nothing, but converts a state of another share (DESIGN 5)
 	at, cost int64
-	value    string // of a distinct limit
+	value    uint64 // of a distinct limit
 
 	begun, ended time.Time // of the decision
 }

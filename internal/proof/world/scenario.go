@@ -28,7 +28,7 @@ type scenario struct {
 const Lease = time.Second
 
 // valueOf returns the value of a request under a distinct limit: one of three.
-func valueOf(r Request) string { return fmt.Sprint(r.Cost) }
+func valueOf(r Request) uint64 { return uint64(r.Cost) }
 
 // scenarioOf draws the scenario of a seed.
 func scenarioOf(seed uint64) scenario {
@@ -75,7 +75,7 @@ func scenarioOf(seed uint64) scenario {
 	if chance := rand.New(rand.NewPCG(seed, 1)); chance.IntN(3) == 0 {
 		rules = append(rules, core.Rule[Request]{
 			Name: "values", Limit: limits.Distinct(limits.PerSecond(1 + chance.Int64N(2))), Key: key,
-			Value: func(r Request) (string, error) { return valueOf(r), nil },
+			Value: func(r Request) (string, error) { return fmt.Sprint(valueOf(r)), nil },
 		})
 	}
 	all := Program{Rules: rules, Announces: s.topology == One && random.IntN(4) == 0}

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"strconv"
 	"time"
 
@@ -32,11 +34,10 @@ type Account struct {
 	backends.Account
 	Encoded  *Encoded
 	Name     string
-	Enforces bool   // some charges are not Shadow, even if they cost no units
-	Ticket   int64  // of a concurrency limit: the id of its first unit
-	Digest   string // of the value, of a limit that counts values
-	settles  bool   // some charges have Lasts, so they get a ticket
-	lasts    int64  // the longest Lasts, in microseconds
+	Enforces bool  // some charges are not Shadow, even if they cost no units
+	Ticket   int64 // of a concurrency limit: the id of its first unit
+	settles  bool  // some charges have Lasts, so they get a ticket
+	lasts    int64 // the longest Lasts, in microseconds
 }
 
 // units returns the argument of take.lua for the units of a. It is the number of enforced units if
@@ -67,7 +68,9 @@ func (a *Account) appendUnits(to []byte) []byte {
 		to = strconv.AppendInt(append(to, '@'), a.lasts, 10)
 	}
 	if a.Encoded.Values {
-		to = append(append(to, '#'), a.Digest...)
+		var value [8]byte
+		binary.BigEndian.PutUint64(value[:], a.Value)
+		to = hex.AppendEncode(append(to, '#'), value[:])
 	}
 	return to
 }
@@ -270,8 +273,8 @@ const longestWait = int64(202 * 366 * 24 * time.Hour / time.Microsecond)
 // The instant of a taking is that of its reply. If the clock has stepped back, the taking counts
 // from a later instant, and less is returned.
 func (a *Account) giveBack(r *Result) (e Ending, ok bool) {
-	e = Ending{Name: a.Name, Encoded: a.Encoded, digest: a.Digest, givesBack: true}
-	e.Limit, e.Taken, e.Ticket = a.Limit, a.Enforced, r.Enforced.At
+	e = Ending{Name: a.Name, Encoded: a.Encoded, givesBack: true}
+	e.Limit, e.Value, e.Taken, e.Ticket = a.Limit, a.Value, a.Enforced, r.Enforced.At
 	reset := r.Enforced.ResetAfter
 	if a.HasShadow && r.Shadow.Allowed {
 		e.Taken, reset = e.Taken+a.Shadow, r.Shadow.ResetAfter

@@ -36,9 +36,6 @@ func (as *Accounts) Charge(e *Encoder, charges []backends.Charge, m Mode) (err e
 				a.Ticket = e.Issue(a.Held())
 			}
 		}
-		if encoded.Values {
-			a.Digest = e.Digest(a.Scope, a.Key, a.Value)
-		}
 	}
 	for i := range charges {
 		a := &as.All[as.Of[i]]

@@ -39,8 +39,5 @@ func (e *Encoder) Ending(of *backends.Ending, instant int64) (Ending, error) {
 	}
 	ending := Ending{Ending: *of, Encoded: encoded}
 	ending.Name = e.Name(encoded.Kind, of.Scope, of.Key)
-	if encoded.Values {
-		ending.digest = e.Digest(of.Scope, of.Key, of.Value)
-	}
 	return ending, nil
 }

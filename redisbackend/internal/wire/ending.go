@@ -12,8 +12,7 @@ type Ending struct {
 	Name    string
 	Encoded *Encoded
 
-	digest    string // of the value, of a limit that counts values
-	givesBack bool   // the request is to have taken nothing
+	givesBack bool // the request is to have taken nothing
 }
 
 // Most returns the largest number that settle.lua may reply to e.
@@ -27,11 +26,11 @@ func (e *Ending) Arguments() []any {
 	case e.Final > e.Taken:
 		text = fmt.Sprintf("c %d %d", e.Final-e.Taken, max(0, e.Lasts.Microseconds()))
 	case e.givesBack && e.Encoded.Values:
-		text = fmt.Sprintf("g %d 0 %d %s", e.Taken, ticket, e.digest)
+		text = fmt.Sprintf("g %d 0 %d %016x", e.Taken, ticket, e.Value)
 	case e.givesBack:
 		text = fmt.Sprintf("g %d 0 %d", e.Taken, ticket)
 	case e.Encoded.Values: // its ticket is the whole instant: the value tells states apart
-		text = fmt.Sprintf("r %d %d %d %s", e.Taken, e.Final, ticket, e.digest)
+		text = fmt.Sprintf("r %d %d %d %016x", e.Taken, e.Final, ticket, e.Value)
 	default:
 		at, serial := ticket&ticketMask, ticket>>ticketBits
 		text = fmt.Sprintf("r %d %d %d %d", e.Taken-e.Final, e.Final, at, serial)

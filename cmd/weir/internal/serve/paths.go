@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -23,7 +25,9 @@ func sort(paths []string) (all sorted, err error) {
 	var policies []string
 	for _, path := range paths {
 		info, err := os.Stat(path)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return sorted{}, fmt.Errorf("there is no file or directory %s: check the name", path)
+		} else if err != nil {
 			return sorted{}, err
 		}
 		if info.IsDir() {
