@@ -29,6 +29,7 @@ type Limit struct {
 type extra struct {
 	period  Period        // of the calendar
 	lasting time.Duration // of a ban
+	longest time.Duration // of a ban that grows
 }
 
 // extras returns the extra parameters of l.
@@ -57,8 +58,15 @@ func (l Limit) Rate() Rate { return l.rate }
 // or ban.
 func (l Limit) Burst() int64 { return l.burst }
 
-// Lasting returns how long a ban lasts, and 0 for other limits.
+// Lasting returns how long a ban lasts, the first of a row if bans grow, and 0 for other limits.
 func (l Limit) Lasting() time.Duration { return l.extras().lasting }
+
+// Longest returns how long a ban lasts at most: the longest if bans grow ([Limit.Growing]),
+// otherwise as Lasting.
+func (l Limit) Longest() time.Duration {
+	e := l.extras()
+	return max(e.lasting, e.longest)
+}
 
 // Period returns the period of a calendar limit, and "" for other limits.
 func (l Limit) Period() Period { return l.extras().period }
@@ -278,12 +286,34 @@ var forms = [...]form{
 		},
 	},
 	algorithm.Lasting: durationForm("last", func(e *extra) *time.Duration { return &e.lasting }),
+	algorithm.Growing: growingForm(),
+}
+
+// growingForm is the form of the length to which bans grow.
+func growingForm() form {
+	f := durationForm("grow to", func(e *extra) *time.Duration { return &e.longest })
+	isDuration := f.check
+	f.check = func(l Limit) error {
+		e := l.extras()
+		switch {
+		case e.lasting == 0:
+			return errors.New("only a ban grows: write Ban(rate, lasting).Growing(longest)")
+		case e.longest < e.lasting:
+			return fmt.Errorf("a ban of %s must grow to as much at least (got %s)",
+				shortDuration(e.lasting), shortDuration(e.longest))
+		}
+		return isDuration(l)
+	}
+	return f
 }
 
 // durationForm is the form of an extra parameter of 1ms to 366 days. A limit must do so: "last".
 func durationForm(does string, of func(*extra) *time.Duration) (f form) {
 	f.text = "duration"
 	f.read = func(l *Limit, value string) error {
+		if len(strings.Fields(value)) != 1 {
+			return errForm
+		}
 		d, err := parsePeriod(strings.ToLower(value))
 		e := l.extras()
 		*of(&e) = d.Round(time.Microsecond)

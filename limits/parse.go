@@ -95,7 +95,13 @@ func syntaxError(word string, row *algorithm.Algorithm) error {
 		}
 		want += " " + text
 	}
-	return fmt.Errorf("want %s, such as %q", want, row.Example)
+	examples := strconv.Quote(row.Example)
+	for _, other := range algorithm.All() {
+		if other.FirstWord() == row.FirstWord() && other.Name != row.Name {
+			examples += " or " + strconv.Quote(other.Example)
+		}
+	}
+	return fmt.Errorf("want %s, such as %s", want, examples)
 }
 
 // parseRate reads "100/minute" or "100 per minute".

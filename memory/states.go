@@ -89,11 +89,15 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 	writes bool) family.Used {
 	from, s := st.limits.get(e.limitID), e.used()
 	if st.carries(e, limit, now) {
-		before, after := from.family.FreshAt(s), limit.family.FreshAt(s) // equal for logs of units
+		before := from.family.FreshAt(s)
 		if before <= now {
 			return family.Used{}
 		}
-		if limit.Values { // drop the values that have expired under from
+		if limit.Given.Algorithm() != from.Given.Algorithm() {
+			s = limit.family.Adopt(from.family.Plain(s, now))
+		}
+		after := limit.family.FreshAt(s) // for logs of units as before
+		if limit.Values {                // drop the values that have expired under from
 			st.logs.expire(&e.state, from, now)
 		}
 		if writes && after != before && after > now { // limit now decides when the state is fresh
@@ -105,7 +109,10 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 			}
 			e.limitID = limit.id
 		}
-		return e.used()
+		if limit.Values {
+			return e.used()
+		}
+		return s
 	}
 	was, used := from.asOf(s, now, &st.logs)
 	moves := from.Moves && limit.Moves && family.Anchored(was).Moves()

@@ -18,16 +18,17 @@ local takeOf = {}
 --   isFree              there are none, so nothing is denied
 --   shadow, lasts, ids  as in the units; nil for none, ids may also be ''
 local function readCharge(text, units)
-  local tail, ends, periods = '', true, nil
+  local tail, ends, periods, R = '', true, nil, nil
   local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
   if letter == 'f' or letter == 'n' then
     tail = ' 0'
   elseif letter then
     ends = false
   else -- a calendar
-    text, periods = match(text, '^(.*)~(.*)$')
-    letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-    tail = ' 0 0'
+    local plain, starts = match(text, '^(.*)~(.*)$')
+    text, periods, ends, tail = plain or text, starts, starts ~= nil, starts and ' 0 0' or ''
+    letter, most, P, Q, R = match(text, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
+    R = tonumber(R)
   end
   most, P, Q = most + 0, P + 0, Q + 0
   -- For a sliding window, take multiplies P by the units of the previous window. Settlements may
@@ -43,7 +44,7 @@ local function readCharge(text, units)
     takeOf[letter] = take
   end
   local charge = {
-    text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods,
+    text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods, R = R,
     n = tonumber(units), isList = letter == 'g' or letter == 'd', ends = ends, tail = tail,
   }
   if not charge.n then

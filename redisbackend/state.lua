@@ -99,7 +99,7 @@ end
 local function step(s, n, asOf)
   local limit = s.limit
   local fits, at, a, b, reset, debt = limit.family.take(limit.most, limit.P, limit.Q,
-    asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
+    asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods, limit.R)
   if fits == nil then
     error('WEIR asks again at ' .. digits(now)
       .. ': the clock of the client is wrong by a period of the calendar or more', 0)
@@ -218,7 +218,7 @@ local limits = {}
 local function limitOf(text)
   if not limits[text] then
     local plain, periods = match(text, '^([^~]*)~?(.*)$')
-    local letter, most, P, Q = match(plain, '^1(%a) (%d+) (%d+) (%d+)$')
+    local letter, most, P, Q, R = match(plain, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
     local owner = letter and familyOf(letter)
     if not owner or not owner.take or P + 0 < 1 or Q + 0 < 1
       or max(most, P, Q) >= 9007199254740992 then
@@ -226,7 +226,7 @@ local function limitOf(text)
     end
     limits[text] = {
       text = plain, letter = letter, family = owner,
-      most = most + 0, P = P + 0, Q = Q + 0, periods = periods ~= '' and periods or nil,
+      most = most + 0, P = P + 0, Q = Q + 0, R = tonumber(R), periods = periods ~= '' and periods or nil,
     }
   end
   return limits[text]
@@ -277,8 +277,11 @@ end
 -- sameState reports whether two limits share the states of their keys.
 local function sameState(limit, other)
   local owner = limit.family
+  if owner.kind then
+    return owner.kind == other.family.kind
+  end
   return limit.letter == other.letter
-    and (owner.kind or limit.P == other.P
+    and ( limit.P == other.P
       and (limit.Q == other.Q or not owner.drains and not owner.calendar))
 end
 
@@ -297,7 +300,7 @@ local function decode(key, limit, text, more, change)
   s.at, s.a, s.b = at + 0, a + 0, b + 0
   return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
     and owner.take(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
-      limit.periods) ~= nil
+      limit.periods, limit.R) ~= nil
     and s
 end
 
@@ -334,7 +337,7 @@ local function read(key, expected, text)
   end
   local s = decode(key, expected, text, more, change)
   if s == nil then
-    local name = match(text, '^1%a %d+ %d+ %d+') or ''
+    local name = match(text, '^1w %d+ %d+ %d+ %d+') or match(text, '^1%a %d+ %d+ %d+') or ''
     local limit = limitOf(name)
     if limit and limit.family.kind ~= expected.family.kind then
       return false

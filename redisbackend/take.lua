@@ -134,7 +134,7 @@ while argv[i] do
     for j = 1, size do
       local charge, key, text = charges[j], keys[place + j], texts[place + j]
       local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
-      local n, shadow, lasts, periods = charge.n, charge.shadow, charge.lasts, charge.periods
+      local n, shadow, lasts, periods, R = charge.n, charge.shadow, charge.lasts, charge.periods, charge.R
 
       -- 1. Read the state, and add the enforced units. fits stays nil if state.lua has to do it.
       local changed = written and written[key] -- by a request before: see writes.lua
@@ -152,7 +152,7 @@ while argv[i] do
       if stateText and (periods or lasts or serial or ring) then
         -- Advance to now without units: a calendar replies that state, and a ring notes its level.
         local before = at
-        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods)
+        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods, R)
         if fits == nil then
           stateText = nil
         elseif periods then
@@ -165,7 +165,7 @@ while argv[i] do
         end
       end
       if stateText then
-        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, isRead, periods)
+        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, isRead, periods, R)
       end
       if fits == nil then
         if not stateOf then
@@ -184,7 +184,7 @@ while argv[i] do
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
         fits, newAt, newA, newB, reset, owes =
-          take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+          take(most, P, Q, asOf, at, a, b, n, debt, nil, periods, R)
       end
 
       -- 2. Decide, and add the shadow units if they fit, too.
@@ -193,7 +193,7 @@ while argv[i] do
       local wouldTake = allowed and takes and n > 0 -- unless a later key denies the request
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
-          take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+          take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods, R)
         if shadowFits then
           wouldTake, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end

@@ -259,6 +259,7 @@ var alternating = []limits.Limit{
 	limits.AnchoredWindow(limits.PerDay(5)),
 	limits.Concurrent(10),
 	limits.Ban(limits.Per(10, 5*sec), 7*sec),
+	limits.Ban(limits.Per(8, 5*sec), 7*sec).Growing(20 * sec),
 	limits.Calendar(5, limits.Day),
 	limits.Distinct(limits.Per(5, 7*sec)),
 }

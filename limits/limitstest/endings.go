@@ -129,7 +129,7 @@ func (u usage) mayOwe(x int64) int64 {
 		return max(0, floor(limit.Sub(limit, u.levelAt(x))))
 	case u.until != 0:
 		return 0
-	case u.limit.Algorithm() == limits.AlgorithmBan:
+	case isBan(u.limit):
 		return max(0, 2*most-u.curr)
 	}
 	return max(0, 2*most-u.inUse(x))
@@ -155,7 +155,7 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	before := l[a]
 	_, most := l.refundable(now, a, e, t)
 	if most > 0 {
-		l.refund(a, t, new(big.Rat).SetInt64(most))
+		l.refund(now, a, t, new(big.Rat).SetInt64(most))
 	}
 	return limits.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
 }
@@ -241,10 +241,18 @@ func (u usage) without(i int, units *big.Rat) usage {
 }
 
 // refund takes units of the charge t out of the history of a.
-func (l ledger) refund(a account, t ticket, units *big.Rat) {
+func (l ledger) refund(now int64, a account, t ticket, units *big.Rat) {
 	u := l[a]
 	i := u.find(t)
 	if i < 0 {
+		return
+	}
+	if isGrowing(u.limit) {
+		events := slices.Clone(u.events)
+		events[i].units = new(big.Rat).Sub(events[i].units, units)
+		u = u.returning(events[i].at, floor(units), now)
+		u.events = events
+		l[a] = u
 		return
 	}
 	u = u.without(i, units)
@@ -294,6 +302,14 @@ func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (l
 		return 0, 0
 	case limits.AlgorithmBan:
 		if u.curr >= math.MaxUint32 { // a backend need not count further
+			return 0, n
+		}
+		return n, n
+	case limits.AlgorithmGrowingBan:
+		switch {
+		case taken.at < u.at || taken.at >= u.at+p || u.isOver(x):
+			return 0, 0
+		case u.curr >= 1<<26-1: // a backend need not count further
 			return 0, n
 		}
 		return n, n

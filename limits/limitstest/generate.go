@@ -36,6 +36,8 @@ var typicalLimits = []limits.Limit{
 	limits.AnchoredWindow(limits.PerMinute(10)),
 	limits.Concurrent(20),
 	limits.Ban(limits.Per(10, 10*mins), hour),
+	limits.Ban(limits.Per(5, 10*mins), hour).Growing(day),
+	limits.Ban(limits.Per(2, mins), mins).Growing(5 * mins),
 	limits.Calendar(1000, limits.Day),
 	limits.Calendar(10_000, limits.Month.From(31)),
 	limits.Distinct(limits.Per(5, 10*mins)),
@@ -71,6 +73,8 @@ var extremeLimits = []limits.Limit{
 	limits.Concurrent(100_000),
 	limits.Ban(limits.Per(1_000_000_000, 366*day), 1*ms),
 	limits.Ban(limits.Per(1, 1*ms), 366*day),
+	limits.Ban(limits.Per(1, 1*ms), 1*ms).Growing(366 * day),
+	limits.Ban(limits.Per(10_000_000, 366*day), 366*day).Growing(366 * day),
 	limits.Ban(limits.Per(7, 1001*us), 1003*us),
 	limits.Calendar(1_000_000_000, limits.Year.FromDate(time.February, 29)),
 	limits.Calendar(1, limits.Day),
@@ -112,6 +116,9 @@ func randomLimit(random *rand.Rand) limits.Limit {
 			limit = limits.Concurrent(upTo(random, 100_000))
 		case 8:
 			limit = limits.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
+			if random.IntN(2) == 0 {
+				limit = limit.Growing(duration(upTo(random, (366 * day).Microseconds())))
+			}
 		case 9:
 			limit = limits.Calendar(rate.Units, randomPeriod(random))
 		case 10:
@@ -161,6 +168,14 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 		changed = limits.Ban(rate, l.Lasting())
 		if random.IntN(2) == 0 {
 			changed = limits.Ban(limits.Per(most, l.Rate().Period), l.Lasting())
+		}
+		if random.IntN(2) == 0 {
+			changed = changed.Growing(l.Lasting() * time.Duration(upTo(random, 20)))
+		}
+	case limits.AlgorithmGrowingBan:
+		changed = limits.Ban(limits.Per(most, l.Rate().Period), l.Lasting())
+		if random.IntN(3) > 0 {
+			changed = changed.Growing(l.Lasting() * time.Duration(upTo(random, 20)))
 		}
 	}
 	if changed.Validate() != nil {
@@ -223,7 +238,7 @@ func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Dec
 	off := random.Int64N(3) - 1
 	p := max(1, micros(l))
 	units := max(1, l.Rate().Units)
-	switch random.IntN(14) {
+	switch random.IntN(15) {
 	case 0:
 		return 1
 	case 1, 2:
@@ -244,6 +259,8 @@ func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Dec
 		return random.Int64N(p + 1)
 	case 9:
 		return upTo(random, (30 * day).Microseconds())
+	case 10: // a row of bans ends
+		return last.At + (last.ResetAfter + l.Longest()).Microseconds() + off - now
 	}
 	return 0
 }

@@ -249,6 +249,8 @@ var togetherByTen = map[limits.Algorithm][4]limits.Decision{
 		held(2, 1*sec), allowed(0, 0, limits.Never)},
 	limits.AlgorithmBan: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
 		allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
+	limits.AlgorithmGrowingBan: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
+		allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
 	limits.AlgorithmDistinct: {allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec),
 		allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec)},
 	limits.AlgorithmCalendar: {allowed(6, day, day), allowed(2, day, day), denied(2, day, day),

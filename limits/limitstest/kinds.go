@@ -193,6 +193,7 @@ var kinds = []limits.Limit{
 	limits.AnchoredWindow(limits.PerHour(5)),
 	limits.Calendar(20, limits.Day),
 	limits.Ban(limits.Per(5, 10*mins), hour),
+	limits.Ban(limits.Per(4, 10*mins), 20*mins).Growing(4 * hour),
 	limits.Distinct(limits.Per(5, 10*mins)),
 	limits.Concurrent(3),
 }

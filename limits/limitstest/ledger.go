@@ -35,7 +35,7 @@ func accountOf(c backends.Charge) account { return account{c.Scope, c.Key, count
 // countedBy returns what a limit counts.
 func countedBy(l limits.Limit) counted {
 	switch {
-	case l.Algorithm() == limits.AlgorithmBan:
+	case isBan(l):
 		return unitsOfBans
 	case l.Algorithm().CountsValues():
 		return distinctValues
@@ -171,7 +171,7 @@ func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision
 	switch l.Algorithm() {
 	case limits.AlgorithmConcurrent:
 		return decideHeld(found, c, now, taking)
-	case limits.AlgorithmBan:
+	case limits.AlgorithmBan, limits.AlgorithmGrowingBan:
 		return decideBan(found, c, x, now, taking)
 	case limits.AlgorithmDistinct:
 		return decideDistinct(found, c, x, now, taking)
@@ -251,8 +251,11 @@ func decideBan(u usage, c backends.Charge, x, now int64, taking bool) (limits.De
 	if u.until == 0 {
 		d.Remaining = max(0, c.Limit.Burst()-u.curr)
 	}
-	if u.curr > 0 {
-		d.ResetAfter = duration(u.freshAt() - now)
+	switch {
+	case u.until != 0:
+		d.ResetAfter = duration(u.until - now)
+	case u.curr > 0:
+		d.ResetAfter = duration(u.at + micros(u.limit) - now)
 	}
 	switch {
 	case !d.Allowed:

@@ -222,7 +222,7 @@ func (c *overflow) follow(now int64, charges []backends.Charge,
 	}
 	for a, together := range taken {
 		// a store forgets a displaced ban and the state before it
-		if together[0].Limit.Algorithm() == limits.AlgorithmBan {
+		if isBan(together[0].Limit) {
 			for _, l := range c.ledgers {
 				delete(l, a)
 			}

@@ -83,7 +83,7 @@ func showLimit(l limits.Limit) string {
 	if l.Algorithm().Holds() {
 		return fmt.Sprintf("concurrent %d", l.Burst())
 	}
-	if l.Algorithm() == limits.AlgorithmCalendar {
+	if l.Algorithm() == limits.AlgorithmCalendar || isGrowing(l) {
 		return l.String()
 	}
 	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)

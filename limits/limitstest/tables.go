@@ -140,13 +140,14 @@ func everyAlgorithm(rate limits.Rate) []limits.Limit {
 		limits.Ban(rate, hour),
 		limits.Calendar(rate.Units, limits.Day),
 		limits.Distinct(rate),
+		limits.Ban(rate, hour).Growing(day),
 	}
 }
 
 // isRate reports whether units taken under l come back as time passes, and are at most the maximum.
 // That is not so for a concurrency limit, a ban or a limit on values.
 func isRate(l limits.Limit) bool {
-	return !l.Algorithm().Holds() && l.Algorithm() != limits.AlgorithmBan &&
+	return !l.Algorithm().Holds() && !isBan(l) &&
 		!l.Algorithm().CountsValues()
 }
 

@@ -25,6 +25,7 @@ type usage struct {
 
 	debt  int64  // fixed, anchored and calendar windows: units that the next one starts with
 	until int64  // bans: when the ban ends; 0: not banned
+	row   row    // bans that grow
 	held  []hold // concurrency limits
 
 	change *change // the units in use when the limit changed; nil: none that count
@@ -46,7 +47,7 @@ func (u usage) inUse(x int64) int64 {
 	switch u.limit.Algorithm() {
 	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
 		return u.turned(x).curr
-	case limits.AlgorithmBan:
+	case limits.AlgorithmBan, limits.AlgorithmGrowingBan:
 		if u.isOver(x) {
 			return 0
 		}
@@ -142,6 +143,8 @@ func (u usage) freshAt() int64 {
 		return u.takings[len(u.takings)-1].at + p
 	case u.limit.Algorithm().Holds() && len(u.held) > 0:
 		return math.MaxInt64
+	case isGrowing(u.limit):
+		return u.growsFreshAt()
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
 		return u.until
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
@@ -198,6 +201,16 @@ func (u usage) plus(x, n int64) usage {
 		after.curr += min(n, math.MaxInt64-after.curr)
 		if after.until == 0 && after.curr >= u.limit.Burst() {
 			after.until = x + u.limit.Lasting().Microseconds()
+		}
+	case limits.AlgorithmGrowingBan:
+		after = u.grown(x)
+		if after.curr == 0 {
+			after.at = x
+		}
+		after.base, after.events, after.change = nil, nil, nil
+		after.curr += min(n, math.MaxInt64-after.curr)
+		if after.until == 0 && after.curr >= u.limit.Burst() {
+			after = after.bannedAt(x)
 		}
 	case limits.AlgorithmConcurrent:
 		after.held = append(slices.Clone(u.held), hold{units: n})

@@ -76,6 +76,9 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 	if u.carriesTo(l, now) {
 		changed := u
 		changed.limit = l
+		if isBan(l) {
+			changed = u.bannedUnder(l, max(now, u.at))
+		}
 		if l.Algorithm().CountsValues() {
 			changed = u.values(l, max(now, u.at))
 		}
@@ -114,8 +117,15 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	u = u.changedTo(l, now)
 	if sameCounting(u.limit, l) && !u.isUnused(now) {
+		x := max(now, u.at)
+		if isBan(l) {
+			u = u.bannedUnder(l, x)
+		}
 		if u.limit = l; !u.isUnused(now) {
-			return u, max(now, u.at)
+			if isGrowing(l) {
+				u = u.grown(x)
+			}
+			return u, x
 		}
 	}
 	found := fresh(l, now)
@@ -165,10 +175,14 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 	case isBucket(u.limit):
 		u.at = now
 		return u
-	case u.limit.Algorithm() == limits.AlgorithmBan:
+	case isBan(u.limit):
+		if u.row.bans > 0 && u.until == 0 {
+			u.row.end -= u.at - now
+		}
 		u.at = now
 		if u.until != 0 {
-			u.until = now + u.limit.Lasting().Microseconds()
+			u.until = now + u.row.lasts(u.limit)
+			u.row.end = u.until
 		}
 		return u
 	}
@@ -200,10 +214,13 @@ func maxStepBack(l limits.Limit) int64 {
 
 // sameCounting reports whether b can use a usage of a as it is.
 func sameCounting(a, b limits.Limit) bool {
+	if isBan(a) && isBan(b) {
+		return true
+	}
 	if a.Algorithm() != b.Algorithm() {
 		return false
 	}
-	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm().Holds() || a.Algorithm().CountsValues() {
+	if a.Algorithm().Holds() || a.Algorithm().CountsValues() {
 		return true
 	}
 	if isBucket(a) {

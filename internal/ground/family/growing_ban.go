@@ -33,12 +33,8 @@ const (
 	mostInRow    = 1<<(32-growingUnits) - 1
 )
 
-// newGrowingBan compiles a ban that grows. Every one reads a row of bans alike: the next ban of a
-// row lasts as long as the limit says that is then in force.
-func newGrowingBan(l Numbers, first, longest int64) Compiled {
-	l.scale = [2]int64{}
-	l.Max = l.Given.Rate().Units
-	return &growingBan{l, first, longest}
+func newGrowingBan(l Numbers) Compiled {
+	return &growingBan{l, l.Given.Lasting().Microseconds(), l.Given.Longest().Microseconds()}
 }
 
 // growing is the state of a growing ban.
@@ -131,6 +127,33 @@ func (l *growingBan) Inherit(s Used, units int64) (Used, bool) {
 	units = min(units, l.Max-1)
 	s.A, s.B = -units, units
 	return s, true
+}
+
+// Bequeath is that of a ban. No key inherits a row.
+func (l *growingBan) Bequeath(s Used) (units, until int64, ok bool) {
+	return min(growing(s).units(), l.Max-1), s.At + l.Period, true
+}
+
+// Plain returns a ban without its row, which another ban would not go on with.
+func (l *growingBan) Plain(used Used, now int64) Used {
+	s := l.asOf(growing(used), now)
+	s.B = s.units()
+	if s.A <= now {
+		s.A = min(0, s.A)
+	}
+	return Used(s)
+}
+
+// Adopt makes a ban that has begun the first of a row.
+func (l *growingBan) Adopt(s Used) Used {
+	row, own := int64(0), s.B+min(0, s.A)
+	s.B = min(s.B, mostGrowing)
+	if s.A > 0 {
+		row = 1
+	} else {
+		s.A = min(0, own-s.B)
+	}
+	return Used(growing(s).with(s.B, row))
 }
 
 // Refund takes units out of the period of the taking until that is over, and lifts the ban if too

@@ -11,15 +11,6 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// newGrowingKey returns a key whose bans last first at first.
-func newGrowingKey(rate limits.Rate, first, longest time.Duration) *key {
-	k := new(key)
-	_, numbers := Compile(limits.Ban(rate, first))
-	k.limit = newGrowingBan(numbers, first.Microseconds(), longest.Microseconds())
-	k.Numbers = *k.limit.numbers()
-	return k
-}
-
 func TestGrowingBan(t *testing.T) {
 	for name, table := range map[string]string{
 		"each ban of a row is twice as long, up to the longest": `
@@ -89,13 +80,13 @@ func TestGrowingBan(t *testing.T) {
 			1s return 67108863 of 67108863 from 0s -> returned 0, in use 67108863, reset 59s, wait 59s`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			specifyKey(t, newGrowingKey(limits.Per(5, 10*time.Second), time.Minute, 5*time.Minute), table)
+			specifyKey(t, newKey(limits.Ban(limits.Per(5, 10*time.Second), time.Minute).Growing(5*time.Minute)), table)
 		})
 	}
 }
 
 func TestARowOfBansIsCountedTo63(t *testing.T) {
-	k := newGrowingKey(limits.Per(1, time.Millisecond), time.Millisecond, 366*24*time.Hour)
+	k := newKey(limits.Ban(limits.Per(1, time.Millisecond), time.Millisecond).Growing(366 * 24 * time.Hour))
 	now := int64(0)
 	for n := range 100 {
 		o := k.do(step{at: now, verb: "take", n: 1})
@@ -178,9 +169,9 @@ func TestGrowingBanByItsDefinition(t *testing.T) {
 		number, period := 1+random.Int64N(6), 1000+random.Int64N(3000)
 		first := 1000 + random.Int64N(4000)
 		longest := first * (1 + random.Int64N(20))
-		k := newGrowingKey(limits.Per(number, duration(period)), duration(first), duration(longest))
+		k := newKey(limits.Ban(limits.Per(number, duration(period)), duration(first)).Growing(duration(longest)))
 		m := &rowOfBans{number: number, period: period, first: first, longest: longest}
-		lines := []string{fmt.Sprint(k.Given, " growing to ", duration(longest))}
+		lines := []string{fmt.Sprint(k.Given)}
 		if wrong := m.follow(k, random, &lines); wrong != "" {
 			t.Fatalf("%s:\n%s", wrong, strings.Join(lines, "\n"))
 		}

@@ -31,6 +31,7 @@ var algorithms = [...]struct {
 	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},
 	limits.AlgorithmCalendar:       {'k', "calendar", 5, 1, 1},
 	limits.AlgorithmDistinct:       {'d', "distinct", 3, 8, 8},
+	limits.AlgorithmGrowingBan:     {'w', "growing_ban", 3, 1, 1},
 }
 
 const version = '1'
@@ -133,13 +134,16 @@ func encode(l limits.Limit, hold time.Duration) *Encoded {
 		p, q = p/g, q/g
 	case limits.AlgorithmConcurrent:
 		p, q = hold.Microseconds(), 1
-	case limits.AlgorithmBan:
+	case limits.AlgorithmBan, limits.AlgorithmGrowingBan:
 		q = l.Lasting().Microseconds()
 	case limits.AlgorithmCalendar:
 		q = int64(hashOf(string(l.Period())) >> 12)
 	}
 	a := &algorithms[l.Algorithm()]
 	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
+	if a.letter == 'w' {
+		text += fmt.Sprintf(" %d", l.Longest().Microseconds())
+	}
 	compiled, numbers := family.Compile(l)
 	e := &Encoded{
 		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes,
