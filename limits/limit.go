@@ -46,6 +46,26 @@ func (l Limit) with(e extra) Limit {
 	return l
 }
 
+// Growing returns a [Ban] whose bans grow: each further ban of a key that begins soon after the last
+// one is twice as long, up to longest. For example
+//
+//	limits.Ban(limits.Per(5, 10*time.Minute), time.Hour).Growing(24*time.Hour)
+//
+// bans for one hour, then 2, 4, 8, 16 and 24. Soon means less than longest after the end of the ban
+// before: such bans are in a row. A key that is not banned for so long starts anew, with an hour.
+// Denied requests lengthen no ban, and neither does a look. If the end of a request lifts a ban,
+// later bans are as long as without it.
+//
+// longest is at least as long as the ban lasts, and at most 366 days, rounded to a microsecond. The
+// number of a ban that grows is 1 to 10,000,000. It counts up to 67,108,863 units; from that number
+// an ending returns nothing.
+func (l Limit) Growing(longest time.Duration) Limit {
+	l.algorithm = grownAlgorithm
+	e := l.extras()
+	e.longest = longest.Round(time.Microsecond)
+	return l.with(e)
+}
+
 // Algorithm returns the algorithm of l.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 

@@ -28,7 +28,7 @@ func (b *Bound) Take(key string, n int64) (d limits.Decision, err error) {
 // TakeInto is Take that writes the decision to d, which saves a fifth of the time. On an error d
 // becomes the zero value, a denial.
 func (b *Bound) TakeInto(d *limits.Decision, key string, n int64) error {
-	if n < 0 || b.memory.clock.given != nil || !b.memory.takeOne(b.bound.Load(), key, n, d) {
+	if n < 0 || b.memory.clock.given != nil || !b.memory.takeOne(b.bound.Load(), key, n, 0, d) {
 		return b.takeAnew(key, n, d)
 	}
 	return nil

@@ -30,12 +30,12 @@ func (c *change) taken(s *state) bool {
 
 // asState returns the state, under limit, of a key that took the units of c, at most the maximum,
 // at the instant of c. moves keeps an anchored window whose start each taking moves.
-func (c *change) asState(limit *scopedLimit, moves bool, logs *logs) family.Used {
+func (c *change) asState(limit *scopedLimit, moves bool, lists *nodes) family.Used {
 	n := min(c.units, limit.Max)
-	if limit.Lists && n > 0 {
-		return family.Used(family.LogOf(n, c.at))
+	if limit.lister != nil && n > 0 {
+		return limit.lister.Begin(n, c.at)
 	}
-	s, _ := limit.asOf(family.Used{}, c.at, logs)
+	s, _ := limit.asOf(family.Used{}, c.at, lists)
 	s, _ = limit.family.Charge(s, n, 0, c.at)
 	if moves {
 		s = family.Used(family.Anchored(s).WithMoves())
@@ -44,8 +44,8 @@ func (c *change) asState(limit *scopedLimit, moves bool, logs *logs) family.Used
 }
 
 // inUse returns how many units of c are still in use under limit at now.
-func (c *change) inUse(limit *scopedLimit, moves bool, now int64, logs *logs) int64 {
-	_, inUse := limit.asOf(c.asState(limit, moves, logs), now, logs)
+func (c *change) inUse(limit *scopedLimit, moves bool, now int64, lists *nodes) int64 {
+	_, inUse := limit.asOf(c.asState(limit, moves, lists), now, lists)
 	return inUse
 }
 

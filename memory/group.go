@@ -96,7 +96,7 @@ func (g *group) identify() error {
 // isOnKeyOf reports whether p and other have one scope and key, perhaps under limits of different
 // kinds.
 func (p *part) isOnKeyOf(other *part) bool {
-	return p.hash^kindMasks[p.limit.Kind] == other.hash^kindMasks[other.limit.Kind]
+	return p.hash^maskOf(p.limit.Kind) == other.hash^maskOf(other.limit.Kind)
 }
 
 // lock locks each shard of the group once, by ascending index, so that two groups never deadlock.
@@ -147,11 +147,10 @@ func (g *group) decideLocked() {
 			// A Take stores a converted state, even if the group is then denied.
 			p.used, p.displaced = sh.loadLocked(sh.table.find(p.hash), p.limit, g.now, !g.peeking)
 		}
-		// logs.value is an argument of Decide and storeLocked: see logs.
-		sh.states.logs.value = p.value
 		if p.has[enforced] { // else their sum is 0, and a ban would deny even that
 			// Whether they fit is all that counts: shard.decideLocked would only correct the waits.
-			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, &sh.states.logs)
+			_, _, fits := p.limit.family.Decide(p.used, p.sum[enforced], g.now, p.value,
+				&sh.states.logs.nodes)
 			g.allowed = g.allowed && fits
 		}
 	}
@@ -176,12 +175,11 @@ func (g *group) decideLocked() {
 // Peek, since the shadows are decided on top of the enforced units. sh is the shard of the key.
 func (g *group) decideLeadLocked(p *part, sh *shard) {
 	found, displaced, limit := p.used, p.displaced, p.limit
-	sh.states.logs.value = p.value
 	for kind, n := range p.sum {
 		if !p.has[kind] {
 			continue
 		}
-		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now)
+		after, told, fits := sh.decideLocked(limit, p.used, p.displaced, n, g.now, p.value)
 		d := limits.Decision{}
 		if g.allowed && fits && n > 0 {
 			if g.taking && !limit.Held { // held units need no ticket: settleOne only counts them
@@ -195,7 +193,7 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 		// wait is kept if the charge does not fit. In an allowed Peek the wait of a shadow includes
 		// the enforced units, since p.used has them by now.
 		if !g.taking {
-			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now)
+			_, asFound, _ := sh.decideLocked(limit, found, displaced, 0, g.now, p.value)
 			if !fits {
 				asFound.Wait = told.Wait
 			}
@@ -218,8 +216,7 @@ func (g *group) storeLeadLocked(p *part, sh *shard) {
 	if p.limit.Drains && (p.lasts > 0 || !sh.states.rings.empty()) {
 		sh.states.noteLevel(e, p.hash, p.limit, &sh.table, p.lasts, g.now)
 	}
-	sh.states.logs.value = p.value
-	sh.storeLocked(e, p.hash, p.limit, p.used, g.now)
+	sh.storeLocked(e, p.hash, p.limit, p.used, g.now, p.value)
 }
 
 // answer sets the decision of all charges of one kind whose lead is at index lead.

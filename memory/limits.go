@@ -18,18 +18,17 @@ import (
 type scopedLimit struct {
 	family.Numbers
 	family    family.Compiled
+	lister    family.Lister // family, if its states have lists; otherwise nil
 	scope     string
 	id        uint16
-	share     uint8       // number of the scope; scopes share slots and nodes of logs
+	share     uint8       // number of the scope; scopes share slots and nodes of lists
 	scopeHash uint64      // under the mask of its kind
-	grouped   bool        // takeOne leaves it to groups: units are held, or it counts values
 	retired   atomic.Bool // its id may name another limit; set under the locks of all shards
 }
 
-// asOf returns s, a state of the limit, as it is at now, and how many units are in use. Only a state
-// with nodes needs logs.
-func (l *scopedLimit) asOf(s family.Used, now int64, logs *logs) (family.Used, int64) {
-	s, t, _ := l.family.Decide(s, 0, now, logs)
+// asOf returns s, a state of the limit, as it is at now, and how many units are in use.
+func (l *scopedLimit) asOf(s family.Used, now int64, lists *nodes) (family.Used, int64) {
+	s, t, _ := l.family.Decide(s, 0, now, 0, lists)
 	return s, t.InUse
 }
 
@@ -106,8 +105,8 @@ func (c *scopedLimits) intern(ch *backends.Charge,
 		}
 		compiled, numbers := family.Compile(ch.Limit)
 		limit = &scopedLimit{Numbers: numbers, family: compiled, scope: ch.Scope, id: id,
-			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope, numbers.Kind),
-			grouped: numbers.Held || numbers.Values}
+			share: c.shareLocked(ch.Scope), scopeHash: c.hashScope(ch.Scope, numbers.Kind)}
+		limit.lister, _ = compiled.(family.Lister)
 		page := c.byID[id>>8].Load()
 		if page == nil {
 			page = new(limitPage)
@@ -145,17 +144,13 @@ func (c *scopedLimits) shareLocked(scope string) uint8 {
 	return share
 }
 
-// kindMasks change the hash of a scope, so that the states of each kind of counting are apart.
-var kindMasks = [algorithm.Kinds]uint64{
-	algorithm.Rates:  0,
-	algorithm.Bans:   1<<64 - 1,
-	algorithm.Values: 1<<32 - 1,
-	algorithm.Held:   1<<64 - 1<<32,
-}
+// maskOf returns what changes the hash of a scope for a kind of counting, so that the states of each
+// kind are apart. It is 0 for rates.
+func maskOf(kind algorithm.Kind) uint64 { return uint64(kind) * 0x9e3779b97f4a7c15 }
 
 // hashScope returns the hash of a scope for limits of a kind.
 func (c *scopedLimits) hashScope(scope string, kind algorithm.Kind) uint64 {
-	return c.keys.Scope(scope) ^ kindMasks[kind]
+	return c.keys.Scope(scope) ^ maskOf(kind)
 }
 
 // get returns the scopedLimit with the id of a state.

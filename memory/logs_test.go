@@ -22,7 +22,7 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 		for b := range sh.table.buckets {
 			for p := range sh.table.buckets[b] {
 				e := &sh.table.buckets[b][p]
-				if e.empty() || !sh.states.limits.get(e.limitID).Lists {
+				if e.empty() || sh.states.limits.get(e.limitID).lister == nil {
 					continue
 				}
 				log := e.log()
@@ -31,11 +31,11 @@ func (m *Memory) check(t *testing.T, most int) (short bool) {
 					if seen[n] {
 						t.Fatalf("node %d is in two logs", n)
 					}
-					if l.at(n).at <= at || l.at(n).at >= e.at {
-						t.Fatalf("a log is out of order: %d after %d, the latest %d", l.at(n).at, at, e.at)
+					if l.at(n).word <= at || l.at(n).word >= e.at {
+						t.Fatalf("a log is out of order: %d after %d, the latest %d", l.at(n).word, at, e.at)
 					}
-					seen[n], at, tail = true, l.at(n).at, n
-					sum += int64(l.at(n).cost)
+					seen[n], at, tail = true, l.at(n).word, n
+					sum += int64(l.at(n).units)
 					inUse[sh.states.limits.get(e.limitID).share]++
 				}
 				if sum != log.Sum() || tail != log.Tail() {

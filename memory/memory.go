@@ -185,7 +185,7 @@ func (m *Memory) Take(_ context.Context, charges []backends.Charge, out []limits
 		ch := &charges[0]
 		limit := m.limits.recent[recentIndex(ch.Scope, &ch.Limit)].Load()
 		if limit != nil && limit.Given == ch.Limit && limit.scope == ch.Scope && ch.Cost >= 0 &&
-			ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, &out[0]) {
+			ch.Lasts == 0 && m.takeOne(limit, ch.Key, ch.Cost, ch.Value, &out[0]) {
 			return nil
 		}
 	}
@@ -198,13 +198,14 @@ func (m *Memory) Peek(_ context.Context, charges []backends.Charge, out []limits
 }
 
 // takeOne is takeAll for one charge of n ≥ 0 units on a key under limit. It decides nothing and
-// returns false if limit was retired, is a concurrency limit or counts values.
-func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Decision) bool {
+// returns false if limit was retired or is a concurrency limit.
+func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, value uint64,
+	d *limits.Decision) bool {
 	hash := m.limits.keys.Key(limit.scopeHash, key)
 	now := m.clock.now()
 	sh, e := m.shardOf(hash), m.tables[hash>>m.shift].slot(hash)
 	sh.mu.Lock()
-	if limit.retired.Load() || limit.grouped {
+	if limit.retired.Load() || limit.Held {
 		sh.mu.Unlock()
 		return false
 	}
@@ -212,11 +213,11 @@ func (m *Memory) takeOne(limit *scopedLimit, key string, n int64, d *limits.Deci
 	if e.hash != hash {
 		e = sh.table.find(hash)
 	}
-	if e == nil || e.limitID != limit.id || limit.Lists || !sh.states.rings.empty() {
-		sh.takeLocked(e, hash, limit, n, now, d)
+	if e == nil || e.limitID != limit.id || limit.lister != nil || !sh.states.rings.empty() {
+		sh.takeLocked(e, hash, limit, n, now, value, d)
 		sh.mu.Unlock()
 	} else { // most takings: the state is under limit, and nothing else depends on it
-		s, t, fits := limit.family.Decide(e.used(), n, now, &sh.states.logs)
+		s, t, fits := limit.family.Decide(e.used(), n, now, value, nil)
 		d.Ticket, d.Delay = 0, 0
 		if fits && n > 0 {
 			s.Serial = sh.states.nextSerial(limit, s)

@@ -1,19 +1,15 @@
 package memory
 
-// logNode is one taking, or several that were merged. In logs of values it may also be a digest:
-// see isNamed.
-type logNode struct {
-	at   int64
-	cost uint32
-	next uint32 // next node of the log, or of the free list; 0: none
-}
+import "github.com/weir-go/weir/internal/ground/family"
 
-// The cost of a node says what it is, besides its units.
-const (
-	isNamed   = 1 << 31 // the next node has the digest of the value
-	isRepeat  = 1 << 30 // a request had the value that was not the first
-	unitsMask = isRepeat - 1
-)
+// logNode is a [family.Entry] in 16 bytes.
+type logNode struct {
+	word  int64
+	units uint16
+	mark  uint8
+	share uint8  // the share number under which it is counted
+	next  uint32 // next node of the list, or of the free list; 0: none
+}
 
 // shares is how many share numbers there are. The nodes and slots of a scope are counted under its
 // number. With more scopes than that, some share a number.
@@ -28,7 +24,7 @@ type nodes struct {
 	made   uint32          // nodes that were ever used
 	most   uint32          // bound of made
 	free   uint32          // head of the list of unused nodes
-	inUse  *[shares]uint32 // nodes in logs, by share number
+	inUse  *[shares]uint32 // nodes in lists, by share number
 }
 
 func (n *nodes) at(i uint32) *logNode {
@@ -36,7 +32,7 @@ func (n *nodes) at(i uint32) *logNode {
 	return &n.pieces[i/pieceNodes][i%pieceNodes]
 }
 
-// get returns an unused node, or 0.
+// get returns an unused node, or 0. It counts it under share; the caller writes it.
 func (n *nodes) get(share uint8) uint32 {
 	i := n.free
 	switch {
@@ -63,9 +59,37 @@ func (n *nodes) make() uint32 {
 	return n.made
 }
 
-// put adds the node i to the free list.
-func (n *nodes) put(i uint32, share uint8) {
-	n.at(i).next = n.free
+// Free adds the node i to the free list.
+func (n *nodes) Free(i uint32) {
+	node := n.at(i)
+	node.next = n.free
 	n.free = i
-	n.inUse[share]--
+	n.inUse[node.share]--
+}
+
+// Get implements [family.Entries].
+func (n *nodes) Get(i uint32) family.Entry {
+	node := n.at(i)
+	return family.Entry{Word: node.word, Units: node.units, Mark: node.mark, Next: node.next}
+}
+
+// Set implements [family.Entries].
+func (n *nodes) Set(i uint32, e family.Entry) {
+	node := n.at(i)
+	node.word, node.units, node.mark, node.next = e.Word, e.Units, e.Mark, e.Next
+}
+
+// Link implements [family.Entries].
+func (n *nodes) Link(i, next uint32) { n.at(i).next = next }
+
+// Find implements [family.Entries].
+func (n *nodes) Find(head uint32, word int64, mark uint8) (i, before uint32) {
+	for i = head; i != 0; {
+		node := n.at(i)
+		if node.word == word && node.mark == mark {
+			return i, before
+		}
+		i, before = node.next, i
+	}
+	return 0, 0
 }

@@ -34,17 +34,17 @@ func (sh *shard) nowLocked(now int64) int64 {
 
 // takeLocked decides a charge of n units on hash under limit, and takes them if they fit. e is the
 // entry of hash, or nil.
-func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64,
+func (sh *shard) takeLocked(e *entry, hash uint64, limit *scopedLimit, n, now int64, value uint64,
 	d *limits.Decision) {
 	found, displaced := sh.loadLocked(e, limit, now, true)
-	s, t, fits := sh.decideLocked(limit, found, displaced, n, now)
+	s, t, fits := sh.decideLocked(limit, found, displaced, n, now, value)
 	d.Ticket, d.Delay = 0, 0
 	if fits && n > 0 {
 		s.Serial = sh.states.nextSerial(limit, s)
 		if !sh.states.rings.empty() && limit.Drains {
 			sh.states.noteLevel(e, hash, limit, &sh.table, 0, now)
 		}
-		sh.storeLocked(e, hash, limit, s, now)
+		sh.storeLocked(e, hash, limit, s, now, value)
 		d.Ticket, d.Delay = ticketOf(now, s.Serial), limit.Queued(s, n)
 	}
 	limit.Describe(d, n, t, fits)
@@ -61,7 +61,7 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 		if units <= 0 {
 			return s, false
 		}
-		s, _ = limit.asOf(s, now, &sh.states.logs)
+		s, _ = limit.asOf(s, now, &sh.states.logs.nodes)
 		inherited, ok := limit.family.Inherit(s, units)
 		if !ok {
 			inherited, _ = limit.family.Charge(s, units, 0, now)
@@ -76,8 +76,8 @@ func (sh *shard) loadLocked(e *entry, limit *scopedLimit, now int64,
 // decideLocked decides a charge of n units on s. If displaced is set, the waits come from the
 // floors, since s does not know them.
 func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
-	n, now int64) (after family.Used, t family.Told, fits bool) {
-	after, t, fits = limit.family.Decide(s, n, now, &sh.states.logs)
+	n, now int64, value uint64) (after family.Used, t family.Told, fits bool) {
+	after, t, fits = limit.family.Decide(s, n, now, value, &sh.states.logs.nodes)
 	if !displaced || fits && n > 0 {
 		return after, t, fits
 	}
@@ -92,12 +92,13 @@ func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
 
 // storeLocked stores s, to which units were just added, as the state of hash under limit. e is the
 // entry of hash, or nil.
-func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64) {
+func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64,
+	value uint64) {
 	found := e != nil
 	if !found {
 		e = sh.claimLocked(hash, limit, now)
 	}
-	sh.states.store(e, hash, limit, s, &sh.table, now, found)
+	sh.states.store(e, hash, limit, s, value, &sh.table, now, found)
 }
 
 // claimLocked returns an empty slot for a new key under limit, one of its eight. If none is free,
@@ -144,7 +145,7 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 
 // rememberedLocked returns the step for s, a state of limit that is displaced.
 func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
-	s, t, _ := limit.family.Decide(s, 0, now, &sh.states.logs)
+	s, t, _ := limit.family.Decide(s, 0, now, 0, &sh.states.logs.nodes)
 	if units, until, ok := limit.family.Bequeath(s); ok {
 		return floorStep{units, until}
 	}
@@ -220,26 +221,16 @@ func (sh *shard) refundLocked(limit *scopedLimit, hash uint64, e *backends.Endin
 	if !under.Carries(&limit.Numbers) || under.family.FreshAt(before) <= now {
 		return 0
 	}
-	_, inUse := under.asOf(before, now, &sh.states.logs)
-	listed := uint32(0) // the node that has e.Value, if the limit counts values
-	if under.Values {
-		sh.states.logs.value = e.Value // OfValue and Refund read it
-		listed = sh.states.logs.OfValue(entry.log().Head())
-	}
+	_, inUse := under.asOf(before, now, &sh.states.logs.nodes)
 	after := under.family.Refund(before, family.Refund{
 		Taken: e.Taken, Final: e.Final, At: e.Ticket & ticketMask, Now: now,
-		Ring: sh.states.rings.of(hash),
-	}, &sh.states.logs)
+		Value: e.Value, Ring: sh.states.rings.of(hash),
+	}, &sh.states.logs.nodes)
 	if after == before {
 		return 0
 	}
-	_, left := under.asOf(after, now, &sh.states.logs)
-	if under.Values {
-		after = family.Used(sh.states.logs.without(listed, family.Log(after), under.share))
-		entry.set(after) // storeRefundedLocked may free the nodes of entry; those of the value are free
-	} else if under.Lists {
-		sh.states.logs.cut(&entry.state, family.Log(after), under.share)
-	}
+	entry.set(after)
+	_, left := under.asOf(after, now, &sh.states.logs.nodes)
 	sh.storeRefundedLocked(entry, under, after, now)
 	return min(e.Taken-e.Final, inUse-left)
 }
@@ -258,7 +249,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 		}
 		// Keep a fresh state. Without one the key would start from the floors, and lose its change.
 		sh.states.logs.forget(&entry.state)
-		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs)
+		state, _ = limit.asOf(family.Used{}, now, &sh.states.logs.nodes)
 		state.Serial = sh.states.nextSerial(limit, state)
 	}
 	entry.set(state)
@@ -274,7 +265,7 @@ func (sh *shard) storeRefundedLocked(entry *entry, limit *scopedLimit, state fam
 func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int64) int64 {
 	entry := sh.table.find(hash)
 	s, displaced := sh.loadLocked(entry, limit, now, false) // stores no conversion
-	s, inUse := limit.asOf(s, now, &sh.states.logs)
+	s, inUse := limit.asOf(s, now, &sh.states.logs.nodes)
 	if inUse > 0 && entry != nil && !sh.states.carries(entry, limit, now) {
 		return 0
 	}
@@ -295,7 +286,7 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 		sh.states.noteLevel(entry, hash, limit, &sh.table, lasts, now)
 	}
 	s.Serial = sh.states.nextSerial(limit, s)
-	sh.storeLocked(entry, hash, limit, s, now)
+	sh.storeLocked(entry, hash, limit, s, now, 0)
 	return n
 }
 

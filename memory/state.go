@@ -20,13 +20,8 @@ func (s *state) log() family.Log { return family.Log(s.used()) }
 
 func (s *state) set(u family.Used) { s.at, s.a, s.b, s.serial = u.At, u.A, uint32(u.B), u.Serial }
 
-// listsNodes reports whether s, a log, has nodes.
-func (s *state) listsNodes() bool { return s.a != 0 }
-
-// setLog sets the numbers and the list of nodes of s, a log.
-func (s *state) setLog(sum, latest int64, head, tail uint32) {
-	s.set(family.Used(s.log().With(sum, latest, head, tail)))
-}
+// mayList reports whether s has a list, if its family has lists.
+func (s *state) mayList() bool { return s.a != 0 }
 
 // A ticket is the instant from which units count, with the serial of the state in the bits above. A
 // refund must find the state that it was taken from: after a conversion or a reset, it would return

@@ -50,24 +50,21 @@ func (st *states) reusable(e *entry, now int64) bool {
 
 // store writes s, to which units were just added, as the state of hash under limit into the slot e.
 // found is false if the key had no slot.
-func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, t *table,
-	now int64, found bool) {
+func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, value uint64,
+	t *table, now int64, found bool) {
 	changes := e.hash == hash && e.limitID != limit.id
 	if changes {
 		st.changes.overwrite(e, st.limits.get(e.limitID), limit, now)
 	}
-	switch {
-	case limit.Values:
-		st.logs.storeValue(e, hash, limit, family.Log(s), t, now, found)
-	case limit.Lists:
-		st.logs.store(e, hash, limit, family.Log(s), t, now, found)
-	default:
-		if changes {
-			st.logs.forget(&e.state)
-		}
-		e.hash, e.limitID = hash, limit.id
-		e.set(s)
+	if limit.lister != nil {
+		st.logs.store(e, hash, limit, s, value, t, now, found)
+		return
 	}
+	if changes {
+		st.logs.forget(&e.state)
+	}
+	e.hash, e.limitID = hash, limit.id
+	e.set(s)
 }
 
 // noteLevel records the level that a taking under limit finds in the bucket of a hash: see
@@ -93,42 +90,40 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 		if before <= now {
 			return family.Used{}
 		}
-		if limit.Given.Algorithm() != from.Given.Algorithm() {
+		if limit.Given.Algorithm() != from.Given.Algorithm() { // of the same kind
 			s = limit.family.Adopt(from.family.Plain(s, now))
 		}
-		after := limit.family.FreshAt(s) // for logs of units as before
-		if limit.Values {                // drop the values that have expired under from
-			st.logs.expire(&e.state, from, now)
+		after := limit.family.FreshAt(s)
+		if limit.lister != nil { // drop what has expired under from
+			s = from.lister.Expire(s, now, &st.logs.nodes)
+			e.set(s)
 		}
 		if writes && after != before && after > now { // limit now decides when the state is fresh
-			if limit.Values {
-				st.logs.expire(&e.state, limit, now)
+			if limit.lister != nil {
+				s = limit.lister.Expire(s, now, &st.logs.nodes)
 			} else {
-				s, _ = limit.asOf(s, now, &st.logs)
-				e.set(s)
+				s, _ = limit.asOf(s, now, &st.logs.nodes)
 			}
+			e.set(s)
 			e.limitID = limit.id
-		}
-		if limit.Values {
-			return e.used()
 		}
 		return s
 	}
-	was, used := from.asOf(s, now, &st.logs)
+	was, used := from.asOf(s, now, &st.logs.nodes)
 	moves := from.Moves && limit.Moves && family.Anchored(was).Moves()
 	c, changed := st.changes.of(e, now)
 	switch {
 	case !changed:
 		c = change{units: used, at: now, until: from.family.FreshAt(s)}
 	case c.taken(&e.state): // limit counts the units of c less those that it has given back since
-		expired := min(c.units, limit.Max) - c.inUse(limit, moves, now, &st.logs)
+		expired := min(c.units, limit.Max) - c.inUse(limit, moves, now, &st.logs.nodes)
 		c = change{units: max(used, c.units-expired), at: now,
 			until: max(c.until, from.family.FreshAt(s))}
 	}
-	if c.inUse(limit, moves, now, &st.logs) == 0 {
+	if c.inUse(limit, moves, now, &st.logs.nodes) == 0 {
 		return family.Used{}
 	}
-	converted := c.asState(limit, moves, &st.logs)
+	converted := c.asState(limit, moves, &st.logs.nodes)
 	if writes {
 		converted.Serial = st.nextSerial(limit, converted)
 		st.logs.forget(&e.state)
@@ -155,6 +150,6 @@ func (st *states) carries(e *entry, limit *scopedLimit, now int64) bool {
 	if !changed || !c.above {
 		return true
 	}
-	s, inUse := from.asOf(e.used(), now, &st.logs)
-	return c.inUse(limit, limit.Moves && family.Anchored(s).Moves(), now, &st.logs) <= inUse
+	s, inUse := from.asOf(e.used(), now, &st.logs.nodes)
+	return c.inUse(limit, limit.Moves && family.Anchored(s).Moves(), now, &st.logs.nodes) <= inUse
 }

@@ -37,7 +37,7 @@ func (g *grower) add() uint64 {
 	sh := &g.shards[0]
 	var d limits.Decision
 	sh.mu.Lock()
-	sh.takeLocked(sh.table.find(hash), hash, g.limit, 1, 1e15, &d)
+	sh.takeLocked(sh.table.find(hash), hash, g.limit, 1, 1e15, 0, &d)
 	sh.mu.Unlock()
 	return hash
 }

@@ -64,7 +64,7 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 				now = now.Add(time.Duration(random.Int64N(int64(30 * time.Hour))))
 			}
 			n, out, want := random.Int64N(6), make([]limits.Decision, 1), limits.Decision{}
-			after, told, fits := compiled.Decide(state, n, now.UnixMicro(), nil)
+			after, told, fits := compiled.Decide(state, n, now.UnixMicro(), 0, nil)
 			if numbers.Describe(&want, n, told, fits); fits && n > 0 {
 				state, want.Delay = after, numbers.Queued(after, n)
 			}

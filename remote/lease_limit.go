@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
@@ -59,9 +60,10 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	lease = min(lease, term.Microseconds(), maxLease.Microseconds())
 	switch {
 	case traits.Drains:
-		tight = withBurst(limit, burst-arith.MuldivCeil(rate.Units, lease, p))
+		tight = parsed("%v %d/%v burst %d", limit.Algorithm(), rate.Units, rate.Period,
+			burst-arith.MuldivCeil(rate.Units, lease, p))
 	case traits.Lists:
-		tight = limits.SlidingLog(limits.Per(rate.Units, rate.Period+arith.Wait(lease)))
+		tight = parsed("%v %d/%v", limit.Algorithm(), rate.Units, rate.Period+arith.Wait(lease))
 	}
 	if arith.Wait(lease) < minLease || tight.Burst() < minLeasedBurst ||
 		leaseBlock(limit, lease) < minBlock || tight.Validate() != nil {
@@ -70,12 +72,11 @@ func Leased(limit limits.Limit, term time.Duration) (limits.Limit, time.Duration
 	return tight, arith.Wait(lease)
 }
 
-// withBurst returns the bucket l with another burst.
-func withBurst(l limits.Limit, burst int64) limits.Limit {
-	if l.Algorithm() == limits.AlgorithmLeakyBucket {
-		return limits.LeakyBucket(l.Rate(), burst)
-	}
-	return limits.TokenBucket(l.Rate(), burst)
+// parsed returns the limit of a text, which names the algorithm of another limit. It is the zero
+// Limit if that would not be legal.
+func parsed(format string, arguments ...any) limits.Limit {
+	l, _ := limits.Parse(fmt.Sprintf(format, arguments...))
+	return l
 }
 
 // leaseBlock returns the size of the largest block: half of what the rate of l brings in a lease

@@ -17,7 +17,6 @@ import (
 	simreport "github.com/weir-go/weir/cmd/weir/internal/report"
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
-	"github.com/weir-go/weir/limits"
 )
 
 // simulateFlags are the flags of simulate.
@@ -150,7 +149,7 @@ Conditions of --fail-if and --suggest compare one of these by <, <=, > or >=:
 		cobra.FixedCompletions(append(accesslog.Formats(), "auto"),
 			cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("compare", cobra.FixedCompletions(
-		[]string{limits.AlgorithmSlidingLog.String()}, cobra.ShellCompDirectiveNoFileComp))
+		[]string{simulate.Exact.String()}, cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("stamp", cobra.FixedCompletions([]string{"start", "end"},
 		cobra.ShellCompDirectiveNoFileComp))
 	c.RegisterFlagCompletionFunc("duration-unit",
@@ -269,8 +268,9 @@ func (f *simulateFlags) options(c *cobra.Command, logs []string) (o simulate.Opt
 		return o, errors.New("--policy and --limit exclude each other: remove one")
 	case f.policy != "" && (c.Flags().Changed("key") || f.value != "" || len(f.match) > 0):
 		return o, errors.New("--key, --value and --match belong to --limit: a policy says them itself")
-	case f.compare != "" && f.compare != limits.AlgorithmSlidingLog.String():
-		return o, fmt.Errorf("--compare %s: write sliding-log, which alone is exact in every window", f.compare)
+	case f.compare != "" && f.compare != simulate.Exact.String():
+		return o, fmt.Errorf("--compare %s: write %v, which alone is exact in every window", f.compare,
+			simulate.Exact)
 	case f.rule != "" && f.suggest == "":
 		return o,
 			errors.New("--rule says for which rule --suggest finds a limit: add --suggest " +

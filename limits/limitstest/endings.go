@@ -250,7 +250,7 @@ func (l ledger) refund(now int64, a account, t ticket, units *big.Rat) {
 	if isGrowing(u.limit) {
 		events := slices.Clone(u.events)
 		events[i].units = new(big.Rat).Sub(events[i].units, units)
-		u = u.returning(events[i].at, floor(units), now)
+		u = returning(u, events[i].at, floor(units), now)
 		u.events = events
 		l[a] = u
 		return

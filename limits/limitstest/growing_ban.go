@@ -34,7 +34,7 @@ func (r row) lasts(l limits.Limit) int64 {
 }
 
 // bannedAt returns u, whose ban begins at instant x.
-func (u usage) bannedAt(x int64) usage {
+func bannedAt(u usage, x int64) usage {
 	if u.row.isOver(x, u.limit) {
 		u.row = row{}
 	}
@@ -46,7 +46,7 @@ func (u usage) bannedAt(x int64) usage {
 
 // grown returns u, under a ban that grows, at instant x: without the units, the ban and the row that
 // are over.
-func (u usage) grown(x int64) usage {
+func grown(u usage, x int64) usage {
 	if u.isOver(x) {
 		u.curr, u.until, u.at = 0, 0, x
 	}
@@ -58,11 +58,11 @@ func (u usage) grown(x int64) usage {
 
 // bannedUnder returns u, a usage of a ban, under another limit of its kind at instant x. A ban that
 // does not grow forgets the row. One that grows begins a row with the ban that has begun.
-func (u usage) bannedUnder(l limits.Limit, x int64) usage {
+func bannedUnder(u usage, l limits.Limit, x int64) usage {
 	switch {
 	case isGrowing(u.limit) == isGrowing(l):
 	case isGrowing(u.limit):
-		u = u.grown(x)
+		u = grown(u, x)
 		u.row = row{}
 	case u.until != 0:
 		u.row = row{1, u.until}
@@ -73,7 +73,7 @@ func (u usage) bannedUnder(l limits.Limit, x int64) usage {
 
 // returning returns u, under a ban that grows, after n units of a taking at the instant at came
 // back. If that lifts the ban, the one before counts as having ended when the period began.
-func (u usage) returning(at, n, now int64) usage {
+func returning(u usage, at, n, now int64) usage {
 	if at < u.at || at >= u.at+micros(u.limit) || u.isOver(now) {
 		return u
 	}
@@ -88,7 +88,7 @@ func (u usage) returning(at, n, now int64) usage {
 }
 
 // growsFreshAt is freshAt for a ban that grows.
-func (u usage) growsFreshAt() int64 {
+func growsFreshAt(u usage) int64 {
 	at := u.at
 	if u.curr > 0 && u.until == 0 {
 		at += micros(u.limit)

@@ -144,7 +144,7 @@ func (u usage) freshAt() int64 {
 	case u.limit.Algorithm().Holds() && len(u.held) > 0:
 		return math.MaxInt64
 	case isGrowing(u.limit):
-		return u.growsFreshAt()
+		return growsFreshAt(u)
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
 		return u.until
 	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
@@ -203,14 +203,14 @@ func (u usage) plus(x, n int64) usage {
 			after.until = x + u.limit.Lasting().Microseconds()
 		}
 	case limits.AlgorithmGrowingBan:
-		after = u.grown(x)
+		after = grown(u, x)
 		if after.curr == 0 {
 			after.at = x
 		}
 		after.base, after.events, after.change = nil, nil, nil
 		after.curr += min(n, math.MaxInt64-after.curr)
 		if after.until == 0 && after.curr >= u.limit.Burst() {
-			after = after.bannedAt(x)
+			after = bannedAt(after, x)
 		}
 	case limits.AlgorithmConcurrent:
 		after.held = append(slices.Clone(u.held), hold{units: n})

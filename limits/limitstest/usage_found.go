@@ -77,7 +77,7 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 		changed := u
 		changed.limit = l
 		if isBan(l) {
-			changed = u.bannedUnder(l, max(now, u.at))
+			changed = bannedUnder(u, l, max(now, u.at))
 		}
 		if l.Algorithm().CountsValues() {
 			changed = u.values(l, max(now, u.at))
@@ -119,11 +119,11 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	if sameCounting(u.limit, l) && !u.isUnused(now) {
 		x := max(now, u.at)
 		if isBan(l) {
-			u = u.bannedUnder(l, x)
+			u = bannedUnder(u, l, x)
 		}
 		if u.limit = l; !u.isUnused(now) {
 			if isGrowing(l) {
-				u = u.grown(x)
+				u = grown(u, x)
 			}
 			return u, x
 		}

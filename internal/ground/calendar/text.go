@@ -36,6 +36,15 @@ func Split(text string) (unit, start, zone string) {
 	return unit, start, zone
 }
 
+// Hash returns a hash of a text that is the same in every process. The hash of "" is 0.
+func Hash(text string) (h uint64) {
+	for _, c := range []byte(text) {
+		h = (h ^ uint64(c) + 1) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return h
+}
+
 // Length returns the longest time that a period of a text lasts, without the hour by which clocks
 // change.
 func Length(text string) time.Duration {

@@ -1,5 +1,7 @@
 package family
 
+import "github.com/weir-go/weir/internal/ground/calendar"
+
 // anchoredWindow is the anchored window. A taking opens a window if none is open; the window ends a
 // period later. If a window owes units, the next one starts at its end, holding them. Bit 0 of B
 // says that each taking moves the start (see Inherit); the bits above are the units that the next
@@ -8,9 +10,14 @@ type anchoredWindow struct{ Numbers }
 
 func newAnchoredWindow(l Numbers) Compiled { return &anchoredWindow{l} }
 
+// Replied reads the debt behind a number that is 0. Takings do not move the start of a window.
+func (*anchoredWindow) Replied(numbers []int64) (Used, calendar.Period) {
+	return Used{At: numbers[0], A: numbers[1], B: numbers[3] << 1}, calendar.Period{}
+}
+
 // Decide empties s if its window has ended. A window without units is not open, so its start is
 // now. If each taking moves the start, a taking moves it to now.
-func (l *anchoredWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *anchoredWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period || s.A == 0 { // an empty window is not open
 		debt, passed := s.B>>1, e/l.Period
 		if left := l.owed(debt, passed); debt > 0 && left > 0 {

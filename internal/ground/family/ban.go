@@ -28,9 +28,12 @@ func newBan(l Numbers) Compiled {
 	return &ban{l, l.Given.Lasting().Microseconds()}
 }
 
+// Scripted returns the period and how long a ban lasts.
+func (l *ban) Scripted() []int64 { return []int64{l.Period, l.banFor} }
+
 // Decide lets any number of units fit unless the key is banned, or has used the number with what
 // it inherited.
-func (l *ban) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *ban) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if now >= l.FreshAt(s) {
 		s = Used{At: now}
 	}

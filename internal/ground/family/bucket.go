@@ -25,10 +25,13 @@ func newBucket(l Numbers) Compiled {
 	return &bucket{l, l.drain(l.Max)}
 }
 
+// Scripted returns the rate in lowest terms.
+func (l *bucket) Scripted() []int64 { return []int64{l.p, l.q} }
+
 // levelOf returns the level in s.
 func levelOf(s Used) span { return span{s.A, s.B} }
 
-func (l *bucket) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *bucket) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	level := span{s.A - (now - s.At), s.B}
 	if level.us < 0 {
 		level = span{}

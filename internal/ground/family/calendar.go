@@ -18,8 +18,21 @@ func newCalendar(l Numbers) Compiled {
 	return &calendarWindow{l, periods}
 }
 
+// Scripted returns a hash of the text of the period, by which states of other periods differ.
+func (l *calendarWindow) Scripted() []int64 {
+	return []int64{l.Period, int64(calendar.Hash(string(l.Given.Period())) >> 12)}
+}
+
+// Replied reads the start of the period and the units in it, the length of the period, what it
+// owes, and the length of the next period.
+func (*calendarWindow) Replied(numbers []int64) (Used, calendar.Period) {
+	s := Used{At: numbers[0], A: numbers[1], B: numbers[3]}
+	end := s.At + numbers[2]
+	return s, calendar.Period{Start: s.At, End: end, Next: end + numbers[4]}
+}
+
 // Decide begins a new period if that of s has ended.
-func (l *calendarWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *calendarWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if p := l.periods.At(now); s.At < p.Start {
 		owed := int64(0)
 		if s.B > 0 && l.periods.At(s.At).End == p.Start {

@@ -12,7 +12,10 @@ const retryAfter = 1_000_000
 
 func newConcurrent(l Numbers) Compiled { return &concurrent{l} }
 
-func (l *concurrent) Decide(s Used, n, _ int64, _ Entries) (Used, Told, bool) {
+// Scripted returns 0 for how long Redis holds a unit, which the limit does not say.
+func (*concurrent) Scripted() []int64 { return []int64{0, 1} }
+
+func (l *concurrent) Decide(s Used, n, _ int64, _ uint64, _ Entries) (Used, Told, bool) {
 	fits := n == 0 || n <= l.Max-s.A
 	if fits {
 		s.A += n

@@ -1,10 +1,9 @@
 package family
 
 // distinct counts different values. It is a sliding log with one unit for each value, at the
-// instant of the last request that had it: see [Log] for the numbers. Entries know their
-// values. The latest taking of the state knows no value, and neither does an entry if the store had
-// to forget its value. Such units count like others, but a request with their value takes another
-// unit.
+// instant of the last request that had it: see [Log] for the numbers. The latest taking of the state
+// knows no value, and neither does an entry whose value had to be forgotten. Such units count like
+// others, but a request with their value takes another unit.
 //
 // A request with a value that the log knows moves the unit of the value: the unit becomes pending,
 // and leaves the sum.
@@ -12,11 +11,13 @@ type distinct struct{ slidingLog }
 
 func newDistinct(l Numbers) Compiled { return &distinct{slidingLog{l}} }
 
-func (l *distinct) Decide(used Used, n, now int64, log Entries) (Used, Told, bool) {
-	s := l.asOf(used, now, log)
+func (l *distinct) Decide(
+	used Used, n, now int64, value uint64, list Entries,
+) (Used, Told, bool) {
+	s := l.asOf(used, now, list)
 	inUse, moved := s.Sum()+s.Pending(), uint32(0)
 	if n > 0 || s.Pending() > 0 {
-		moved = log.OfValue(s.Head())
+		moved, _ = list.Find(s.Head(), int64(value), isValue)
 	}
 	isKnown := moved != 0 || s.Pending() > 0
 	fits := n == 0 || isKnown || inUse < l.Max
@@ -30,14 +31,39 @@ func (l *distinct) Decide(used Used, n, now int64, log Entries) (Used, Told, boo
 	}
 	t := Told{InUse: inUse, Reset: l.untilFresh(s, inUse, now)}
 	if over := inUse + 1 - l.Max; over > 0 {
-		t.Wait = l.untilExpired(s, over, now, log)
+		t.Wait = l.untilExpired(s, over, now, list)
 		if moved != 0 && s.Pending() > 0 { // the moved unit is still in the list, and leaves last
-			if at, _, _ := log.Entry(moved); t.Wait >= at+l.Period-now {
-				t.Wait = l.untilExpired(s, over+1, now, log)
+			if e, _ := takingFrom(moved, list); t.Wait >= e.Word+l.Period-now {
+				t.Wait = l.untilExpired(s, over+1, now, list)
 			}
 		}
 	}
 	return Used(s), t, fits
+}
+
+// Store puts the value at the end of the list: it moves there if the log knows it. Without two
+// entries the unit counts and the value is not known.
+func (l *distinct) Store(used Used, now int64, value uint64, list List) Used {
+	pending := Log(used).Pending()
+	s := Log(used).expire(now-l.Period, list)
+	s.B -= pending << 32
+	s, isAgainNow := s.drop(value, list)
+	if s.Latest() > 0 && s.At != now {
+		s = s.push(list)
+	}
+	if s.At = now; pending == 0 {
+		return Used(s)
+	}
+	e := Entry{Word: now, Units: 1}
+	if isAgainNow {
+		e.Mark = isAgain
+	}
+	s, isKnown := s.addNamed(value, e, list)
+	s.B += 1 << 16
+	if !isKnown {
+		s.B++
+	}
+	return Used(s)
 }
 
 // Charge charges nothing: no request has more values at its end.
@@ -50,25 +76,18 @@ func (*distinct) Inherit(s Used, units int64) (Used, bool) {
 
 // Refund forgets the value of a taking if the value was new then, and no later request had it. A
 // final cost above 0 is 1, so nothing is refunded.
-func (l *distinct) Refund(used Used, r Refund, log Entries) Used {
+func (l *distinct) Refund(used Used, r Refund, list Entries) Used {
 	s := Log(used)
-	i := log.OfValue(s.Head())
-	if i == 0 || r.Final > 0 || log.IsSeenAgain(i) {
-		return Used(s)
+	i, _ := list.Find(s.Head(), int64(r.Value), isValue)
+	if i == 0 || r.Final > 0 {
+		return used
 	}
-	at, units, _ := log.Entry(i)
-	if at != r.At {
-		return Used(s)
+	if e, _ := takingFrom(i, list); e.Mark == isAgain || e.Word != r.At {
+		return used
 	}
-	log.SetUnits(i, 0)
-	s.B -= units << 16
-	if s.Latest() > 0 {
-		return Used(s)
-	}
-	for i, next := s.Head(), uint32(0); i != 0; i = next {
-		if at, units, next = log.Entry(i); units > 0 {
-			s.At = at
-		}
+	s, _ = s.drop(r.Value, list)
+	if s.Latest() == 0 && s.Tail() != 0 {
+		s.At = list.Get(s.Tail()).Word
 	}
 	return Used(s)
 }

@@ -9,72 +9,23 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// named is the store of one log of values. It keeps the values beside the entries.
-type named struct {
-	entries
-	of    map[uint32]string
-	again map[uint32]bool
-	value string // the value that is charged or refunded
-}
-
-func (v *named) OfValue(head uint32) uint32 {
-	for i := head; i != 0; i = v.entries[i].next {
-		if name, known := v.of[i]; known && name == v.value && v.entries[i].units > 0 {
-			return i
-		}
-	}
-	return 0
-}
-
-func (v *named) IsSeenAgain(i uint32) bool { return v.again[i] }
-
-// store gives what is pending in s its place.
-func (v *named) store(used Used, now int64) Used {
-	s := Log(used)
-	var list []uint32
-	moved := v.OfValue(s.Head())
-	for i := s.Head(); i != 0; i = v.entries[i].next {
-		if i != moved {
-			list = append(list, i)
-		}
-	}
-	add := func(e entry) uint32 {
-		i := uint32(len(v.entries) + 1)
-		v.entries[i] = &e
-		list = append(list, i)
-		return i
-	}
-	latest := s.Latest()
-	if latest > 0 && s.At != now {
-		add(entry{at: s.At, units: latest})
-		latest = 0
-	}
-	own := add(entry{at: now, units: 1})
-	v.of[own], v.again[own] = v.value, moved != 0
-	for n, i := range list {
-		v.entries[i].next = 0
-		if n > 0 {
-			v.entries[list[n-1]].next = i
-		}
-	}
-	return Used(Log{At: now}.With(s.Sum()+1, latest, list[0], own))
-}
-
 // distinctKey is a key under a limit that counts values, with the values that it has by the
 // definition.
 type distinctKey struct {
 	Compiled
 	*Numbers
 	used Used
-	log  *named
-	last map[string]int64 // the last request with each value
-	lost []int64          // the requests with values that the log does not know
+	list *entries
+	last map[uint64]int64 // the last request with each value
+	// How many requests have had each value since it was new.
+	times map[uint64]int
+	lost  []int64 // the requests with values that the log does not know
 }
 
 func newDistinctKey(limit limits.Limit) *distinctKey {
 	compiled, numbers := Compile(limit)
-	log := &named{entries{}, map[uint32]string{}, map[uint32]bool{}, ""}
-	return &distinctKey{compiled, &numbers, Used{}, log, map[string]int64{}, nil}
+	return &distinctKey{compiled, &numbers, Used{}, new(entries),
+		map[uint64]int64{}, map[uint64]int{}, nil}
 }
 
 // inUse returns how many values the key has had within the period.
@@ -93,22 +44,27 @@ func (k *distinctKey) inUse(now int64) (n int64) {
 }
 
 // take takes a value at now and returns the mistake in the decision, or "".
-func (k *distinctKey) take(value string, now int64) string {
-	k.log.value = value
+func (k *distinctKey) take(value uint64, now int64) string {
 	at, had := k.last[value]
 	before := k.inUse(now)
 	fits := had && now < at+k.Period || before < k.Max
-	after, told, got := k.Decide(k.used, 1, now, k.log)
+	after, told, got := k.Decide(k.used, 1, now, value, k.list)
 	if got != fits {
 		return fmt.Sprintf("fits is %t", got)
 	}
 	if got {
-		if _, twice, fits := k.Decide(after, 1, now, k.log); !fits || twice != told { // a shadow on top
+		if _, twice, fits := k.Decide(after, 1, now, value, k.list); !fits || twice != told { // a shadow on top
 			return fmt.Sprintf("taken again: %v, %+v, before %+v", fits, twice, told)
 		}
-		k.used, k.last[value] = k.log.store(after, now), now
+		k.store(after, value, now)
+		if k.last[value] = now; !had || now >= at+k.Period {
+			k.times[value] = 0
+		}
+		k.times[value]++
 	}
 	switch inUse := k.inUse(now); {
+	case k.list.wrong(k.used) != "":
+		return k.list.wrong(k.used)
 	case told.InUse != inUse:
 		return fmt.Sprintf("%d are in use, want %d", told.InUse, inUse)
 	case inUse > 0 && k.inUse(now+told.Reset) != 0 || told.Reset > 0 && k.inUse(now+told.Reset-1) == 0:
@@ -118,6 +74,14 @@ func (k *distinctKey) take(value string, now int64) string {
 		return fmt.Sprintf("another value fits in %d", told.Wait)
 	}
 	return ""
+}
+
+// store makes s, to which value was added, the state of k.
+func (k *distinctKey) store(s Used, value uint64, now int64) {
+	if Log(s).Head() == 0 {
+		free(Log(k.used).Head(), 0, k.list)
+	}
+	k.used = k.Compiled.(Lister).Store(onStored(s, k.used), now, value, k.list)
 }
 
 func TestDistinctByItsDefinition(t *testing.T) {
@@ -135,9 +99,9 @@ func TestDistinctByItsDefinition(t *testing.T) {
 		}
 		for range 200 {
 			now += []int64{0, 0, 1, random.Int64N(k.Period), random.Int64N(1 + k.Period/3)}[random.IntN(5)]
-			value := fmt.Sprint(random.IntN(8))
+			value := random.Uint64N(8)
 			if wrong := k.take(value, now); wrong != "" {
-				t.Fatalf("%v, %q at %d: %s", k.Given, value, now-begin, wrong)
+				t.Fatalf("%v, %d at %d: %s", k.Given, value, now-begin, wrong)
 			}
 			if random.IntN(6) == 0 {
 				k.refund(t, value, now)
@@ -147,15 +111,32 @@ func TestDistinctByItsDefinition(t *testing.T) {
 }
 
 // refund returns a value that may have been new at now.
-func (k *distinctKey) refund(t *testing.T, value string, now int64) {
+func (k *distinctKey) refund(t *testing.T, value uint64, now int64) {
 	t.Helper()
-	i := k.log.OfValue(Log(k.used).Head())
-	returns := i != 0 && !k.log.again[i] && k.log.entries[i].at == now
-	k.used = k.Refund(k.used, Refund{Taken: 1, At: now, Now: now}, k.log)
-	if returns {
+	if at, had := k.last[value]; had && at == now && k.times[value] == 1 {
 		delete(k.last, value)
 	}
-	if _, told, _ := k.Decide(k.used, 0, now, k.log); told.InUse != k.inUse(now) {
-		t.Fatalf("%v, %q returned: %d are in use, want %d", k.Given, value, told.InUse, k.inUse(now))
+	k.used = k.Refund(k.used, Refund{Taken: 1, At: now, Now: now, Value: value}, k.list)
+	_, told, _ := k.Decide(k.used, 0, now, 0, k.list)
+	if told.InUse != k.inUse(now) || k.inUse(now+told.Reset-1) == 0 && told.Reset > 0 {
+		t.Fatalf("%v, %d returned: %d are in use, want %d; fresh in %d",
+			k.Given, value, told.InUse, k.inUse(now), told.Reset)
+	}
+}
+
+// takeShort takes a value of a key that may have forgotten values.
+func (k *distinctKey) takeShort(t *testing.T, value uint64, now int64) {
+	t.Helper()
+	at, had := k.last[value]
+	mayFit := had && now < at+k.Period || k.inUse(now) < k.Max
+	after, _, fits := k.Decide(k.used, 1, now, value, k.list)
+	if fits {
+		k.store(after, value, now)
+		k.last[value] = now
+	}
+	_, told, _ := k.Decide(k.used, 0, now, value, k.list)
+	if wrong := k.list.wrong(k.used); fits && !mayFit || told.InUse < k.inUse(now) || wrong != "" {
+		t.Fatalf("%v, %d at %d: fits is %t, want %t at most; %d are in use, want %d at least; %s",
+			k.Given, value, now-begin, fits, mayFit, told.InUse, k.inUse(now), wrong)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/arith"
+	"github.com/weir-go/weir/internal/ground/calendar"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -49,8 +50,9 @@ type Told struct {
 // Compiled is a limit, compiled for its family.
 type Compiled interface {
 	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
-	// It is the only arithmetic of a decision. log stores the earlier takings of sliding logs.
-	Decide(s Used, n, now int64, log Entries) (after Used, told Told, fits bool)
+	// It is the only arithmetic of a decision. value is what is counted where different values are.
+	// list stores the lists of a [Lister]; Decide changes none.
+	Decide(s Used, n, now int64, value uint64, list Entries) (after Used, told Told, fits bool)
 
 	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a
 	// state as of now, with inUse units in use. The key then owes at most the maximum.
@@ -63,7 +65,8 @@ type Compiled interface {
 	// units had never been taken; in doubt it takes out none. For a ban this holds until the period
 	// ends: the refund of the taking that began a period does not move its start, so later units
 	// leave with the period, earlier than in one that they had begun.
-	Refund(s Used, of Refund, log Entries) Used
+	// A Lister changes its list, too.
+	Refund(s Used, of Refund, list Entries) Used
 
 	// Inherit returns the state of a key that may have units in use since an unknown instant. s is
 	// fresh, as of now. ok is false if Charge does the same.
@@ -79,6 +82,14 @@ type Compiled interface {
 	// until when. ok is false if these are all units of s, until it is fresh.
 	Bequeath(s Used) (units, until int64, ok bool)
 
+	// Scripted returns the numbers by which scripts in Redis know the limit, beside its maximum: P,
+	// Q and any further ones. See state.lua.
+	Scripted() []int64
+
+	// Replied returns the state whose numbers a script has replied, at least two of them. period is
+	// that of the state in a calendar, and zero for other limits.
+	Replied(numbers []int64) (s Used, period calendar.Period)
+
 	numbers() *Numbers
 }
 
@@ -87,20 +98,8 @@ type Refund struct {
 	Taken, Final int64
 	At           int64 // the instant of the taking
 	Now          int64
+	Value        uint64
 	Ring         *Ring // the levels of the bucket; nil: they are unknown
-}
-
-// Entries stores the earlier takings of sliding logs as linked lists of numbered entries, oldest
-// first. The number 0 ends a list.
-type Entries interface {
-	Entry(i uint32) (at, units int64, next uint32)
-	SetUnits(i uint32, units int64)
-
-	// OfValue returns the entry of the value that is charged or refunded, from the list that begins
-	// with head, or 0. IsSeenAgain reports whether a later request than the first one with the
-	// value wrote an entry.
-	OfValue(head uint32) uint32
-	IsSeenAgain(i uint32) bool
 }
 
 // Numbers is what every family needs of a limit.
@@ -113,7 +112,8 @@ type Numbers struct {
 	scale [2]int64 // limits of one algorithm and scale read a state alike
 }
 
-// families has the constructor of each algorithm.
+// families has the constructor of each algorithm. The rows of package algorithm cannot: package
+// limits reads them, and a constructor takes a limit.
 var families = [...]func(Numbers) Compiled{
 	limits.AlgorithmTokenBucket:    newBucket,
 	limits.AlgorithmLeakyBucket:    newBucket,
@@ -155,6 +155,18 @@ func (*Numbers) Bequeath(Used) (units, until int64, ok bool) { return 0, 0, fals
 // Plain and Adopt are those of a kind with one algorithm.
 func (*Numbers) Plain(s Used, _ int64) Used { return s }
 func (*Numbers) Adopt(s Used) Used          { return s }
+
+// Scripted is the default: the period, and the units in it.
+func (l *Numbers) Scripted() []int64 { return []int64{l.Period, l.Given.Rate().Units} }
+
+// Replied is the default: At, A, and B if there is a third number.
+func (*Numbers) Replied(numbers []int64) (s Used, _ calendar.Period) {
+	s = Used{At: numbers[0], A: numbers[1]}
+	if len(numbers) > 2 {
+		s.B = numbers[2]
+	}
+	return s, calendar.Period{}
+}
 
 // Carries reports whether l reads a state that was written under from, a limit of its kind, as from
 // does.

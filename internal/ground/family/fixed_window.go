@@ -1,11 +1,18 @@
 package family
 
+import "github.com/weir-go/weir/internal/ground/calendar"
+
 // fixedWindow is the fixed window. Of the window before it remembers only a debt.
 type fixedWindow struct{ Numbers }
 
 func newFixedWindow(l Numbers) Compiled { return &fixedWindow{l} }
 
-func (l *fixedWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+// Replied reads the debt behind a number that is 0.
+func (*fixedWindow) Replied(numbers []int64) (Used, calendar.Period) {
+	return Used{At: numbers[0], A: numbers[1], B: numbers[3]}, calendar.Period{}
+}
+
+func (l *fixedWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period {
 		s.A, s.B = l.owed(s.B, e/l.Period), l.owed(s.B, e/l.Period+1)
 		s.At = l.windowStart(now)

@@ -37,6 +37,9 @@ func newGrowingBan(l Numbers) Compiled {
 	return &growingBan{l, l.Given.Lasting().Microseconds(), l.Given.Longest().Microseconds()}
 }
 
+// Scripted returns the period, how long the first ban lasts, and how long the longest.
+func (l *growingBan) Scripted() []int64 { return []int64{l.Period, l.first, l.longest} }
+
 // growing is the state of a growing ban.
 type growing Used
 
@@ -72,7 +75,7 @@ func (l *growingBan) asOf(s growing, now int64) growing {
 
 // Decide lets any number of units fit unless the key is banned, or has used the number with what
 // it inherited.
-func (l *growingBan) Decide(used Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *growingBan) Decide(used Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	s := l.asOf(growing(used), now)
 	fits := s.A == 0 || s.A > 0 && s.A <= now || s.A < 0 && s.units() < l.Max
 	if fits && n > 0 {

@@ -19,13 +19,13 @@ type key struct {
 	limit Compiled
 	Numbers
 	used    Used
-	entries entries
+	entries *entries
 	ring    *Ring // nil: of a bucket that remembers no levels
 	lasts   int64 // of the charges of a bucket with a ring; 0: it has none
 }
 
 func newKey(limit limits.Limit) *key {
-	k := new(key)
+	k := &key{entries: new(entries)}
 	k.limit, k.Numbers = Compile(limit)
 	return k
 }
@@ -67,10 +67,10 @@ func duration(us int64) time.Duration { return time.Duration(us) * time.Microsec
 // do makes a step.
 func (k *key) do(s step) (o outcome) {
 	now := begin + s.at
-	asOf, before, _ := k.limit.Decide(k.used, 0, now, k.entries)
+	asOf, before, _ := k.limit.Decide(k.used, 0, now, 0, k.entries)
 	switch s.verb {
 	case "take":
-		asOf, o.Told, o.fits = k.limit.Decide(k.used, s.n, now, k.entries)
+		asOf, o.Told, o.fits = k.limit.Decide(k.used, s.n, now, 0, k.entries)
 		if o.word = "denied"; o.fits {
 			o.word = "allowed"
 		}
@@ -91,10 +91,9 @@ func (k *key) do(s step) (o outcome) {
 		if k.limit.FreshAt(k.used) > now || k.Held {
 			k.used = k.limit.Refund(k.used, Refund{Taken: s.of, Final: s.of - s.n, At: begin + s.from, Now: now, Ring: k.ring},
 				k.entries)
-			k.entries.cut(k.used)
 		}
 	case "inherit": // a key that is not found
-		asOf, _, _ = k.limit.Decide(Used{}, 0, now, k.entries)
+		asOf, _, _ = k.limit.Decide(Used{}, 0, now, 0, k.entries)
 		inherited, ok := k.limit.Inherit(asOf, s.n)
 		if !ok {
 			inherited, _ = k.limit.Charge(asOf, s.n, 0, now)
@@ -104,7 +103,7 @@ func (k *key) do(s step) (o outcome) {
 	default:
 		panic("no such step: " + s.verb)
 	}
-	_, o.Told, o.fits = k.limit.Decide(k.used, 0, now, k.entries)
+	_, o.Told, o.fits = k.limit.Decide(k.used, 0, now, 0, k.entries)
 	if s.verb == "return" {
 		o.word = fmt.Sprint("returned ", before.InUse-o.InUse)
 	}
@@ -115,64 +114,85 @@ func (k *key) do(s step) (o outcome) {
 func (k *key) store(s Used, now int64) {
 	switch {
 	case k.Lists:
-		s = k.entries.store(s, now)
+		if Log(s).Head() == 0 {
+			free(Log(k.used).Head(), 0, k.entries) // the store drops what s replaces
+		}
+		s = k.limit.(Lister).Store(onStored(s, k.used), now, 0, k.entries)
 	case k.lasts == 0:
 	case k.ring == nil:
 		k.ring = NewRing(now, k.lasts)
 	default:
-		found, _, _ := k.limit.Decide(k.used, 0, now, k.entries)
+		found, _, _ := k.limit.Decide(k.used, 0, now, 0, k.entries)
 		k.ring.Note(now, found)
 	}
 	k.used = s
 }
 
-// entries is the store of one log. The first one has the number 1. None is used again.
-type entries map[uint32]*entry
-
-type entry struct {
-	at, units int64
-	next      uint32
+// onStored returns the state s, which was decided on a stored one, on top of it.
+func onStored(s, stored Used) Used {
+	if Log(s).Head() == 0 {
+		return s
+	}
+	return Used(Log(s).On(Log(stored)))
 }
 
-func (e entries) Entry(i uint32) (at, units int64, next uint32) {
-	return e[i].at, e[i].units, e[i].next
+// entries is the store of one log. Its first entry, with the number 0, is none.
+type entries struct {
+	all  []Entry
+	free []uint32
+	most int // entries that may be in use; 0: any number
 }
-func (e entries) SetUnits(i uint32, units int64) { e[i].units = units }
-func (e entries) OfValue(uint32) uint32          { return 0 }
-func (e entries) IsSeenAgain(uint32) bool        { return false }
 
-// store gives what is pending in s its place: it is the latest taking. The one before it needs an
-// entry.
-func (e *entries) store(used Used, now int64) Used {
-	s := Log(used)
-	if *e == nil {
-		*e = make(entries)
-	}
-	head, tail, latest := s.Head(), s.Tail(), s.Pending()
-	if head == 0 {
-		tail = 0
-	}
-	switch {
-	case s.At == now:
-		latest += s.Latest()
-	case s.Latest() > 0:
-		added := uint32(len(*e) + 1)
-		(*e)[added] = &entry{at: s.At, units: s.Latest()}
-		if tail == 0 {
-			head = added
-		} else {
-			(*e)[tail].next = added
+func (e *entries) Get(i uint32) Entry    { return e.all[i] }
+func (e *entries) Set(i uint32, x Entry) { e.all[i] = x }
+func (e *entries) Link(i, next uint32)   { e.all[i].Next = next }
+
+func (e *entries) Free(i uint32) {
+	e.all[i] = Entry{Word: -1, Next: i} // whoever reads it runs in a circle
+	e.free = append(e.free, i)
+}
+
+func (e *entries) Find(head uint32, word int64, mark uint8) (i, before uint32) {
+	for i = head; i != 0; i, before = e.all[i].Next, i {
+		if e.all[i].Word == word && e.all[i].Mark == mark {
+			return i, before
 		}
-		tail = added
 	}
-	return Used(Log{At: now}.With(s.Sum()+s.Pending(), latest, head, tail))
+	return 0, 0
 }
 
-// cut ends the list of s behind its last entry.
-func (e entries) cut(s Used) {
-	if last := e[Log(s).Tail()]; last != nil {
-		last.next = 0
+func (e *entries) Append(_, tail uint32, x Entry) (i uint32) {
+	if e.all == nil {
+		e.all = make([]Entry, 1)
 	}
+	switch n := len(e.free); {
+	case n > 0:
+		i, e.free = e.free[n-1], e.free[:n-1]
+	case e.most > 0 && len(e.all) > e.most:
+		return 0
+	default:
+		i, e.all = uint32(len(e.all)), append(e.all, Entry{})
+	}
+	if e.all[i] = x; tail != 0 {
+		e.all[tail].Next = i
+	}
+	return i
+}
+
+// wrong returns what is wrong with the list of a state, "" if nothing is: each entry is in it or
+// free, and the units are as many as the state says.
+func (e *entries) wrong(s Used) string {
+	listed, units := 0, Log(s).Latest()
+	for i := Log(s).Head(); i != 0 && listed < len(e.all); i = e.all[i].Next {
+		listed, units = listed+1, units+int64(e.all[i].Units)
+	}
+	if lost := max(0, len(e.all)-1) - len(e.free) - listed; lost != 0 {
+		return fmt.Sprintf("%d entries are in no list", lost)
+	}
+	if sum := Log(s).Sum(); units != sum {
+		return fmt.Sprintf("a list of %d units has %d", sum, units)
+	}
+	return ""
 }
 
 // specify makes the steps of a table with a new key under limit. Each line says what a step leads
@@ -230,6 +250,11 @@ func (k *key) untrue(s step, o outcome) string {
 		return fmt.Sprintf("%+v is no level", level)
 	}
 	fresh := max(0, k.limit.FreshAt(k.used)-begin-s.at)
+	if k.Lists {
+		if wrong := k.entries.wrong(k.used); wrong != "" {
+			return wrong
+		}
+	}
 	if k.Lists && o.InUse == 0 {
 		fresh = 0 // and the instant is that of a taking that was returned
 	}
@@ -247,10 +272,10 @@ func (k *key) untrue(s step, o outcome) string {
 		}
 	}
 	at := begin + s.at + o.Wait
-	if _, _, fits := k.limit.Decide(k.used, ask, at, k.entries); !fits {
+	if _, _, fits := k.limit.Decide(k.used, ask, at, 0, k.entries); !fits {
 		return fmt.Sprintf("%d do not fit after the wait", ask)
 	}
-	if _, _, fits := k.limit.Decide(k.used, ask, at-1, k.entries); fits {
+	if _, _, fits := k.limit.Decide(k.used, ask, at-1, 0, k.entries); fits {
 		return fmt.Sprintf("%d fit 1µs before the wait is over", ask)
 	}
 	return ""

@@ -6,8 +6,10 @@ type slidingLog struct{ Numbers }
 
 func newSlidingLog(l Numbers) Compiled { return &slidingLog{l} }
 
-func (l *slidingLog) Decide(used Used, n, now int64, log Entries) (Used, Told, bool) {
-	s := l.asOf(used, now, log)
+func (l *slidingLog) Decide(
+	used Used, n, now int64, _ uint64, list Entries,
+) (Used, Told, bool) {
+	s := l.asOf(used, now, list)
 	inUse := s.Sum() + s.Pending()
 	fits, ask := n == 0 || n <= l.Max-inUse, n
 	if fits {
@@ -17,17 +19,41 @@ func (l *slidingLog) Decide(used Used, n, now int64, log Entries) (Used, Told, b
 	}
 	t := Told{InUse: inUse, Reset: l.untilFresh(s, inUse, now)}
 	if inUse+ask > l.Max {
-		t.Wait = l.untilExpired(s, inUse+ask-l.Max, now, log)
+		t.Wait = l.untilExpired(s, inUse+ask-l.Max, now, list)
 	}
 	return Used(s), t, fits
 }
 
+// Begin implements [Lister].
+func (l *slidingLog) Begin(units, at int64) Used { return Used(LogOf(units, at)) }
+
+// Store makes the pending taking the latest. The one before it needs an entry, unless both have one
+// instant. Without an entry it counts as taken now: longer than it should.
+func (l *slidingLog) Store(used Used, now int64, _ uint64, list List) Used {
+	pending := Log(used).Pending()
+	s := Log(used).expire(now-l.Period, list)
+	s.B -= pending << 32
+	if s.Latest() > 0 && s.At != now {
+		s = s.push(list)
+	}
+	s.At, s.B = now, packLog(s.Sum()+pending, s.Latest()+pending)
+	return Used(s)
+}
+
+// Expire implements [Lister].
+func (l *slidingLog) Expire(s Used, now int64, list Entries) Used {
+	return Used(Log(s).expire(now-l.Period, list))
+}
+
+// Shrink implements [Lister].
+func (l *slidingLog) Shrink(s Used, list Entries) Used { return Used(Log(s).shrink(list)) }
+
 // asOf returns s as of now, which is no earlier than its latest taking.
-func (l *slidingLog) asOf(s Used, now int64, log Entries) Log {
+func (l *slidingLog) asOf(s Used, now int64, list Entries) Log {
 	if s.B == 0 || now >= s.At+l.Period {
 		return Log{At: now, Serial: s.Serial}
 	}
-	return Log(s).Drop(now-l.Period, log)
+	return Log(s).since(now-l.Period, list)
 }
 
 // untilFresh returns the wait until no unit of s is in use. inUse is how many are in use now.
@@ -43,13 +69,13 @@ func (l *slidingLog) untilFresh(s Log, inUse, now int64) int64 {
 
 // untilExpired returns the wait until the oldest units have expired, as many as given. It reads
 // each of their takings.
-func (l *slidingLog) untilExpired(s Log, units, now int64, log Entries) int64 {
+func (l *slidingLog) untilExpired(s Log, units, now int64, list Entries) int64 {
 	for i := s.Head(); i != 0; {
-		at, expire, next := log.Entry(i)
-		if units -= expire; units <= 0 {
-			return at + l.Period - now
+		e, _ := takingFrom(i, list)
+		if units -= int64(e.Units); units <= 0 {
+			return e.Word + l.Period - now
 		}
-		i = next
+		i = e.Next
 	}
 	if units <= s.Latest() {
 		return s.At + l.Period - now
@@ -67,9 +93,8 @@ func (l *slidingLog) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 func (l *slidingLog) FreshAt(s Used) int64 { return s.At + l.Period }
 
 // Refund takes units off the taking, if no merge has hidden it. It reads the entries up to the
-// taking. If the latest taking has no units left, the last entry with units takes its place, and
-// the store drops that entry and those behind it.
-func (l *slidingLog) Refund(used Used, r Refund, log Entries) Used {
+// taking. If the latest taking has no units left, the last entry with units takes its place.
+func (l *slidingLog) Refund(used Used, r Refund, list Entries) Used {
 	s := Log(used)
 	if r.Now-r.At >= l.Period {
 		return used // the taking has expired
@@ -79,22 +104,23 @@ func (l *slidingLog) Refund(used Used, r Refund, log Entries) Used {
 		n = min(n, latest)
 		s.B = packLog(sum-n, latest-n)
 		if latest == n && sum > n {
-			s = s.withoutLatest(log)
+			s = s.withoutLatest(list)
 		}
 		return Used(s)
 	}
 	for i := s.Head(); i != 0; {
-		at, units, next := log.Entry(i)
+		e := list.Get(i)
 		switch {
-		case at > r.At:
+		case e.Word > r.At:
 			return Used(s)
-		case at == r.At:
-			n = min(n, units)
-			log.SetUnits(i, units-n)
+		case e.Word == r.At:
+			n = min(n, int64(e.Units))
+			e.Units -= uint16(n)
+			list.Set(i, e)
 			s.B = packLog(sum-n, latest)
 			return Used(s)
 		}
-		i = next
+		i = e.Next
 	}
 	return Used(s)
 }

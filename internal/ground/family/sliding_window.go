@@ -14,7 +14,7 @@ type slidingWindow struct{ Numbers }
 
 func newSlidingWindow(l Numbers) Compiled { return &slidingWindow{l} }
 
-func (l *slidingWindow) Decide(s Used, n, now int64, _ Entries) (Used, Told, bool) {
+func (l *slidingWindow) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	if e := now - s.At; e >= l.Period {
 		before := s.A
 		if e >= 2*l.Period {

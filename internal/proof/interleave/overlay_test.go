@@ -55,16 +55,16 @@ var edits = []struct {
 
 	// see mistakes
 	{file: "memory/memory.go",
-		old: "sh.mu.Lock()\n\tif limit.retired.Load() || limit.grouped {\n\t\tsh.mu.Unlock()",
+		old: "sh.mu.Lock()\n\tif limit.retired.Load() || limit.Held {\n\t\tsh.mu.Unlock()",
 		new: `if !interleave.Planted("no lock") { sh.mu.Lock() }
-	if limit.retired.Load() && !interleave.Planted("retired limit") || limit.grouped {
+	if limit.retired.Load() && !interleave.Planted("retired limit") || limit.Held {
 		if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
-	{file: "memory/memory.go", old: "limit, n, now, d)\n\t\tsh.mu.Unlock()", new: `limit, n, now, d)
+	{file: "memory/memory.go", old: "limit, n, now, value, d)\n\t\tsh.mu.Unlock()", new: `limit, n, now, value, d)
 		if !interleave.Planted("no lock") { sh.mu.Unlock() }`},
 	{file: "memory/memory.go", old: "sh.mu.Unlock()\n\t\tlimit.Describe",
 		new: `if !interleave.Planted("no lock") { sh.mu.Unlock() }
 		limit.Describe`},
-	{file: "memory/shard.go", old: "displaced, n, now)\n\td.Ticket", new: `displaced, n, now)
+	{file: "memory/shard.go", old: "displaced, n, now, value)\n\td.Ticket", new: `displaced, n, now, value)
 	if interleave.Planted("two steps") { sh.mu.Unlock(); sh.mu.Lock() }
 	d.Ticket`},
 	{file: "memory/memory.go",

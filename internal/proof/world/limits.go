@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/limits/limitstest"
@@ -70,7 +71,7 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 	largest := slices.MaxFunc(admitted, func(a, b *admission) int {
 		return cmp.Compare(a.limit.Burst(), b.limit.Burst())
 	}).limit
-	if largest.Algorithm() == limits.AlgorithmAnchoredWindow &&
+	if algorithm.Of(largest.Algorithm()).Moves &&
 		(len(l.faults) > 0 || l.left || l.world.topology != One) {
 		l.checkTwice(d, largest, admitted)
 		return

@@ -140,22 +140,9 @@ type unread struct {
 func (a *Account) readState(r *unread) (f foundState, ok bool) {
 	numbers := r.states[:a.Encoded.width]
 	r.states = r.states[a.Encoded.width:]
-	f.Used = family.Used{At: numbers[0], A: numbers[1]}
-	if len(numbers) > 2 {
-		f.B = numbers[2]
-	}
+	f.Used, f.period = a.Encoded.family.Replied(numbers)
 	f.now, f.asOf = r.now, max(r.now, f.At)
 	f.allowed, f.takes = r.allowed, r.takes
-	switch a.Limit.Algorithm() {
-	case limits.AlgorithmFixedWindow:
-		f.B = numbers[3]
-	case limits.AlgorithmAnchoredWindow:
-		f.B = numbers[3] << 1 // bit 0 stays clear: takings do not move the start of the window
-	case limits.AlgorithmCalendar: // behind At and A: length, debt, length of the next period
-		end := f.At + numbers[2]
-		f.B = numbers[3]
-		f.period = calendar.Period{Start: f.At, End: end, Next: end + numbers[4]}
-	}
 	if a.Encoded.Lists {
 		r.waits = r.waits[copy(f.waits[:a.waits()], r.waits):]
 	}
@@ -198,7 +185,7 @@ func (a *Account) decide(
 	case f.period.End > 0:
 		return a.Encoded.DecideIn(f.period, s, n, f.asOf)
 	}
-	return a.Encoded.family.Decide(s, n, f.asOf, nil)
+	return a.Encoded.family.Decide(s, n, f.asOf, a.Value, nil)
 }
 
 // decisions returns the decisions on a. fits reports whether the enforced charges fit. ok is false
@@ -254,7 +241,7 @@ func (a *Account) describe(
 		d.Ticket = f.asOf
 	} else if a.settles && f.takes {
 		at := f.asOf
-		if a.Limit.Algorithm() == limits.AlgorithmSlidingWindow {
+		if a.Encoded.Fades {
 			at = after.At / a.Encoded.Period // the number of the window: see settle.lua
 		}
 		d.Ticket = ticketOf(at, f.serial)

@@ -4,57 +4,35 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/calendar"
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 )
 
-// algorithms has for each algorithm its letter in scripts and states, and the file of its family.
-// Scripts look for families in this order, so frequent ones come first.
-var algorithms = [...]struct {
-	letter  byte
-	file    string
-	numbers int // of a state in a reply: see take.lua
-	takes   int // cost of a taking, in keys
-	ends    int // cost of a settlement, in keys
-}{
-	limits.AlgorithmTokenBucket:    {'t', "bucket", 3, 1, 2},
-	limits.AlgorithmLeakyBucket:    {'l', "bucket", 3, 1, 2},
-	limits.AlgorithmLeakyQueue:     {'q', "bucket", 3, 1, 1},
-	limits.AlgorithmFixedWindow:    {'f', "fixed_window", 4, 1, 1},
-	limits.AlgorithmSlidingWindow:  {'s', "sliding_window", 3, 1, 1},
-	limits.AlgorithmSlidingLog:     {'g', "sliding_log", 2, 8, 16},
-	limits.AlgorithmAnchoredWindow: {'n', "anchored_window", 4, 1, 1},
-	limits.AlgorithmConcurrent:     {'c', "concurrent", 3, 1, 1},
-	limits.AlgorithmBan:            {'b', "ban", 3, 1, 1},
-	limits.AlgorithmCalendar:       {'k', "calendar", 5, 1, 1},
-	limits.AlgorithmDistinct:       {'d', "distinct", 3, 8, 8},
-	limits.AlgorithmGrowingBan:     {'w', "growing_ban", 3, 1, 1},
-}
-
 const version = '1'
 
 // Supports reports whether scripts know the algorithm of a limit.
-func Supports(l limits.Limit) bool {
-	a := int(l.Algorithm())
-	return a < len(algorithms) && algorithms[a].letter != 0
-}
+func Supports(l limits.Limit) bool { return algorithm.Of(l.Algorithm()).Redis.Letter != 0 }
 
 // Family is the Lua file of a family, and the letters of its algorithms.
 type Family struct{ File, Letters string }
 
 // Families returns the families in the order of the algorithms.
 func Families() (found []Family) {
-	for _, a := range algorithms {
-		i := slices.IndexFunc(found, func(f Family) bool { return f.File == a.file })
+	for _, row := range algorithm.All() {
+		r := &row.Redis
+		i := slices.IndexFunc(found, func(f Family) bool { return f.File == r.File })
 		switch {
-		case a.file == "": // a number that no algorithm has
+		case r.File == "": // scripts do not know it
 		case i < 0:
-			found = append(found, Family{a.file, string(a.letter)})
+			found = append(found, Family{r.File, string(r.Letter)})
 		default:
-			found[i].Letters += string(a.letter)
+			found[i].Letters += string(r.Letter)
 		}
 	}
 	return found
@@ -95,7 +73,7 @@ func (ls *Limits) Encode(l limits.Limit, instant int64) (*Encoded, error) {
 		return nil, err
 	}
 	e = encode(l, ls.holdTime)
-	if l.Algorithm() == limits.AlgorithmCalendar {
+	if l.Period() != "" {
 		e = withPeriods(e, ls.clock.now(instant))
 	}
 	entry.Store(e)
@@ -108,46 +86,29 @@ func (ls *Limits) Learn(err error) bool { return ls.clock.learn(err) }
 
 func cacheIndex(l limits.Limit) uint8 {
 	rate := l.Rate()
-	h := hashOf(string(l.Period())) ^ uint64(rate.Units) ^
+	h := calendar.Hash(string(l.Period())) ^ uint64(rate.Units) ^
 		bits.RotateLeft64(uint64(rate.Period), 16) ^
 		bits.RotateLeft64(uint64(l.Burst()), 32) ^ uint64(l.Algorithm())<<48
 	return uint8(h * 0x9e3779b97f4a7c15 >> 56)
 }
 
-// hashOf returns a hash of a text that is the same in every process. The hash of "" is 0.
-func hashOf(text string) (h uint64) {
-	for _, c := range []byte(text) {
-		h = (h ^ uint64(c) + 1) * 0x9e3779b97f4a7c15
-		h ^= h >> 32
-	}
-	return h
-}
-
 // encode returns the encoded form of a legal limit. hold is the time for which a concurrency limit
 // holds a unit.
 func encode(l limits.Limit, hold time.Duration) *Encoded {
-	rate := l.Rate()
-	p, q := rate.Period.Microseconds(), rate.Units
-	switch l.Algorithm() {
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
-		g := gcd(p, q)
-		p, q = p/g, q/g
-	case limits.AlgorithmConcurrent:
-		p, q = hold.Microseconds(), 1
-	case limits.AlgorithmBan, limits.AlgorithmGrowingBan:
-		q = l.Lasting().Microseconds()
-	case limits.AlgorithmCalendar:
-		q = int64(hashOf(string(l.Period())) >> 12)
-	}
-	a := &algorithms[l.Algorithm()]
-	text := fmt.Sprintf("%c%c %d %d %d", version, a.letter, l.Burst(), p, q)
-	if a.letter == 'w' {
-		text += fmt.Sprintf(" %d", l.Longest().Microseconds())
-	}
 	compiled, numbers := family.Compile(l)
+	row := algorithm.Of(l.Algorithm())
+	text := fmt.Appendf(nil, "%c%c %d", version, row.Redis.Letter, l.Burst())
+	scripted := compiled.Scripted()
+	if numbers.Held {
+		scripted[0] = hold.Microseconds()
+	}
+	for _, n := range scripted {
+		text = strconv.AppendInt(append(text, ' '), n, 10)
+	}
 	e := &Encoded{
-		Numbers: numbers, limit: l, family: compiled, width: a.numbers, weight: a.takes,
-		EndsWeight: a.ends, text: text, takesOne: "take " + text + "=1",
+		Numbers: numbers, limit: l, family: compiled, width: row.Redis.Numbers,
+		weight: row.Redis.Takes, EndsWeight: row.Redis.Ends, text: string(text),
+		takesOne: "take " + string(text) + "=1",
 	}
 	if numbers.Values { // a script reads and writes them all
 		values := int(numbers.Max / valuesWeight)
@@ -158,10 +119,3 @@ func encode(l limits.Limit, hold time.Duration) *Encoded {
 
 // valuesWeight is how many values weigh as much as a key.
 const valuesWeight = 32
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
+	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/limits"
 )
 
 var (
@@ -73,10 +75,23 @@ type ruleView struct {
 
 // data is the data of the charts.
 type data struct {
-	BarSeconds int64           `json:"barSeconds"`
-	Bars       []simulate.Bar  `json:"bars"`
-	Compared   bool            `json:"compared"`
-	Rules      []simulate.Rule `json:"rules"`
+	BarSeconds int64          `json:"barSeconds"`
+	Bars       []simulate.Bar `json:"bars"`
+	Compared   bool           `json:"compared"`
+	Rules      []drawnRule    `json:"rules"`
+}
+
+// drawnRule is a rule as charts draw it.
+type drawnRule struct {
+	simulate.Rule
+	ByClock bool `json:"byClock"` // all units are back at a whole multiple of the period
+}
+
+func drawn(rule simulate.Rule) drawnRule {
+	rule.Top = nil                       // shown in tables
+	limit, _ := limits.Parse(rule.Limit) // "": the zero Limit
+	row := algorithm.Of(limit.Algorithm())
+	return drawnRule{rule, row.Aligned && row.Ends}
 }
 
 // HTML writes r as a page in a single file. The page loads no other file: it contains its style,
@@ -101,9 +116,7 @@ func HTML(w io.Writer, r *simulate.Report) error {
 		p.Rules = append(p.Rules, viewOf(rule))
 		p.MostRefused = max(p.MostRefused, p.Rules[i].Refused.High)
 		p.Hit = p.Hit || rule.KeysDenied.High > 0
-		drawn := *rule
-		drawn.Top = nil // shown in tables
-		p.Data.Rules = append(p.Data.Rules, drawn)
+		p.Data.Rules = append(p.Data.Rules, drawn(*rule))
 	}
 	return pageTemplate.Execute(w, p)
 }

@@ -154,7 +154,7 @@
       if (v === rule.units && rule.limit) return ` ${rule.limit} ${shadow ? 'would deny' : 'denies'} ${range(shadow ? rule.wouldBeDenied : rule.denied)} of ${plural(rule.asked, 'request')}, of ${range(rule.keysDenied)} ${rule.keysDenied.high === 1 ? 'key' : 'keys'}.`;
       const rung = (rule.ladder || []).find(r => r.limit.split(' ')[1]?.split('/')[0] === String(v));
       if (rung) return ` ${rung.limit} alone would deny ${range(rung.denied)} of ${plural(rule.asked, 'request')}.`;
-      if (rule.limit.startsWith('fixed-window') && rule.askedUnits === rule.asked) return ` As a fixed window alone it would deny ${group(requests)} of ${plural(rule.asked, 'request')}.`;
+      if (rule.byClock && rule.askedUnits === rule.asked) return ` As a fixed window alone it would deny ${group(requests)} of ${plural(rule.asked, 'request')}.`;
       return '';
     };
     const set = (v, from) => {
@@ -172,7 +172,7 @@
       document.getElementById('per').textContent = 'per ' + rule.period;
       document.getElementById('peaks-hint').textContent =
         `Each key of ${rule.name} stands at what it asked for in its busiest ${rule.period}, by the clock. ` +
-        (rule.limit && !rule.limit.startsWith('fixed-window') ? `The limit counts in another way. What another limit denies is found by weir simulate --ladder.` : '');
+        (rule.limit && !rule.byClock ? `The limit counts in another way. What another limit denies is found by weir simulate --ladder.` : '');
       set(rule.units || valueAt(500));
     };
     if (rules.length > 1) {

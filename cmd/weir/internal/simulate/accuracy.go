@@ -4,11 +4,13 @@ import (
 	"fmt"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
-// mostCompared is the highest number of units of a sliding log.
-const mostCompared = 10_000
+// Exact is the algorithm to compare with: no interval as long as the period has more than the units
+// of a limit.
+var Exact = limits.SlidingLog(limits.Rate{}).Algorithm()
 
 // compared has the algorithms that are compared. A bucket has a burst of all units.
 var compared = []func(limits.Rate) limits.Limit{
@@ -88,8 +90,8 @@ func judged(p *plan) (all []variant, err error) {
 		if err := canCompare(&p.rules[i]); err != nil {
 			return nil, err
 		}
-		for _, algorithm := range compared {
-			limit := func(limits.Limit) limits.Limit { return algorithm(rate) }
+		for _, limitOf := range compared {
+			limit := func(limits.Limit) limits.Limit { return limitOf(rate) }
 			all = append(all, variant{alone: i, limit: limit, judged: true})
 		}
 	}
@@ -105,9 +107,9 @@ func canCompare(rule *core.Rule[*request]) error {
 			rule.Name)
 	case rate.Period == 0 || rate.Units == 0:
 		return fmt.Errorf("--compare: rule %q has no rate: compare a limit such as 60/minute", rule.Name)
-	case rate.Units > mostCompared:
-		return fmt.Errorf("--compare: rule %q has %d units, and a sliding log at most %d: compare a shorter period",
-			rule.Name, rate.Units, mostCompared)
+	case rate.Units > algorithm.Of(Exact).Most:
+		return fmt.Errorf("--compare: rule %q has %d units, and a %v at most %d: compare a shorter period",
+			rule.Name, rate.Units, Exact, algorithm.Of(Exact).Most)
 	}
 	return nil
 }

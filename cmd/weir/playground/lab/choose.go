@@ -6,63 +6,95 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
 // Choice is a limit in all its notations.
 type Choice struct {
+	Asks  string // what a person types: "rate", "units" or "periods" of the calendar
 	Limit string // for ParseLimit
 	Go    string
 	YAML  string
-	Error string // if not empty, the other fields are empty
+	Error string // if not empty, there is no limit
 }
 
-// Choose returns the limit of an algorithm with a rate such as "100/minute", or for a calendar such
-// as "10000/month".
-func Choose(algorithm, rate string) Choice {
-	if algorithm == limits.AlgorithmCalendar.String() {
-		return describe(algorithm + " " + rate)
+// Choose returns the limit of the algorithm of a name with a rate such as "100/minute", or for a
+// calendar such as "10000/month".
+func Choose(name, rate string) Choice {
+	row := rowNamed(name)
+	switch {
+	case row == nil:
+		return Choice{Error: fmt.Sprintf("there is no algorithm %.30q", name)}
+	case row.Has(algorithm.Periods):
+		return describe(row.FirstWord()+" "+rate, row)
 	}
 	limit, err := limits.Parse("token-bucket " + rate)
 	if err != nil {
-		return Choice{Error: fmt.Sprintf("%.30q is not a rate: type one such as 100/minute", rate)}
-	}
-	for _, a := range limits.Algorithms() {
-		if a.String() == algorithm {
-			return describe(limitOf(a, limit))
+		return Choice{
+			Asks: asks(row), Error: fmt.Sprintf("%.30q is not a rate: type one such as 100/minute", rate),
 		}
 	}
-	return Choice{Error: fmt.Sprintf("there is no algorithm %.30q", algorithm)}
+	return describe(limitOf(row, limit), row)
 }
 
-func describe(text string) Choice {
+// rowNamed returns the row of an algorithm, or nil.
+func rowNamed(name string) *algorithm.Algorithm {
+	for _, a := range limits.Algorithms() {
+		if a.String() == name {
+			return algorithm.Of(a)
+		}
+	}
+	return nil
+}
+
+// asks returns what a person types for a limit of an algorithm.
+func asks(row *algorithm.Algorithm) string {
+	switch row.Parameters[0].Form {
+	case algorithm.Periods:
+		return "periods"
+	case algorithm.Units:
+		return "units"
+	}
+	return "rate"
+}
+
+func describe(text string, row *algorithm.Algorithm) Choice {
 	limit, err := limits.Parse(text)
 	if err != nil {
-		return Choice{Error: strings.TrimPrefix(err.Error(), "limits: ")}
+		return Choice{Asks: asks(row), Error: strings.TrimPrefix(err.Error(), "limits: ")}
 	}
-	return Choice{Limit: limit.String(), Go: goSource(limit), YAML: "limit: " + limit.String()}
+	return Choice{
+		Asks: asks(row), Limit: limit.String(), Go: goSource(limit), YAML: "limit: " + limit.String(),
+	}
 }
 
-// goSource returns a Go expression for limit.
+// goSource returns a Go expression for limit. Its text has all parameters.
 func goSource(limit limits.Limit) string {
-	switch {
-	case limit.Algorithm().Holds():
-		return fmt.Sprintf("limits.Concurrent(%d)", limit.Burst())
-	case limit.Period() != "":
-		return fmt.Sprintf("limits.Calendar(%d, %q)", limit.Burst(), limit.Period())
+	row := algorithm.Of(limit.Algorithm())
+	_, parts := algorithm.Split(limit.String())
+	var arguments []string
+	methods := ""
+	for i, p := range row.Parameters {
+		source := ""
+		switch p.Form {
+		case algorithm.Rate:
+			source = rateSource(limit.Rate())
+		case algorithm.Units, algorithm.Burst:
+			source = strconv.FormatInt(limit.Burst(), 10)
+		case algorithm.Periods:
+			source = fmt.Sprintf("%d, %q", limit.Burst(), limit.Period())
+		default:
+			once, _ := limits.Parse("1/" + parts[i].Value)
+			source = durationSource(once.Rate().Period)
+		}
+		if p.Method != "" {
+			methods += "." + p.Method + "(" + source + ")"
+		} else {
+			arguments = append(arguments, source)
+		}
 	}
-	rest := rateSource(limit.Rate())
-	switch {
-	case limit.Algorithm().HasBurst():
-		rest += ", " + strconv.FormatInt(limit.Burst(), 10)
-	case limit.Lasting() > 0:
-		rest += ", " + durationSource(limit.Lasting())
-	}
-	name := ""
-	for word := range strings.SplitSeq(limit.Algorithm().String(), "-") {
-		name += strings.ToUpper(word[:1]) + word[1:]
-	}
-	return "limits." + name + "(" + rest + ")"
+	return "limits." + row.Constructor() + "(" + strings.Join(arguments, ", ") + ")" + methods
 }
 
 func rateSource(r limits.Rate) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
@@ -49,7 +50,7 @@ func verdicts(events []lab.Event, panels int) []string {
 // withRates are all algorithms but those whose periods no rate has.
 func withRates() []limits.Algorithm {
 	return slices.DeleteFunc(limits.Algorithms(),
-		func(a limits.Algorithm) bool { return a == limits.AlgorithmCalendar })
+		func(a limits.Algorithm) bool { return algorithm.Of(a).Has(algorithm.Periods) })
 }
 
 func TestEveryAlgorithmWithARateHasAPanel(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -124,17 +125,17 @@ func (p *panel) decide(r request, attempt int64) {
 	l.events = append(l.events, e)
 }
 
-// opens records when the windows and bans that a decision began will end.
+// opens records when the windows and bans that a decision began will end, if each key has its own.
 func (p *panel) opens(o *core.Outcome) {
 	for i := range o.Len() {
 		d, r := o.At(i), p.rules[i]
-		switch d.Limit().Algorithm() {
-		case limits.AlgorithmAnchoredWindow, limits.AlgorithmBan:
-			at := p.lab.now + d.ResetAfter.Microseconds()
-			if d.ResetAfter > 0 && at != r.turnAt {
-				r.turnAt = at
-				p.lab.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
-			}
+		if _, shared := r.turnAfter(p.lab.now); shared || !algorithm.Of(d.Limit().Algorithm()).Ends {
+			continue
+		}
+		at := p.lab.now + d.ResetAfter.Microseconds()
+		if d.ResetAfter > 0 && at != r.turnAt {
+			r.turnAt = at
+			p.lab.agenda.add(task{at: at, kind: taskTurn, panel: p, rule: r})
 		}
 	}
 }
@@ -191,14 +192,23 @@ type PanelInfo struct {
 }
 
 // RuleInfo describes a rule of a panel.
-type RuleInfo struct{ Name, Algorithm, Limit string }
+type RuleInfo struct {
+	Name, Limit string
+	Algorithm   string
+	Picture     string // how the page draws it
+	Bans        bool   // it denies everything for a time
+}
 
 // info describes the panel.
 func (p *panel) info() PanelInfo {
 	info := PanelInfo{Text: p.text}
 	for _, r := range p.rules {
-		info.Rules = append(info.Rules,
-			RuleInfo{r.name, r.limit.Algorithm().String(), r.limit.String()})
+		a := r.limit.Algorithm()
+		row := algorithm.Of(a)
+		info.Rules = append(info.Rules, RuleInfo{
+			Name: r.name, Limit: r.limit.String(), Algorithm: a.String(),
+			Picture: string(row.Picture), Bans: row.Bans,
+		})
 	}
 	return info
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 	"github.com/weir-go/weir/memory"
@@ -50,7 +51,7 @@ func (r *rule) gauge() Gauge {
 	case g.Remaining >= g.Most:
 	case a.Holds():
 		g.Next = limits.Never
-	case a == limits.AlgorithmBan: // allows any cost until it bans
+	case algorithm.Of(a).Bans: // allows any cost until it bans
 		if g.Next = d.RetryAfter; d.Allowed {
 			g.Next = d.ResetAfter
 		}

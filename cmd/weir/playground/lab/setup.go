@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -95,8 +96,9 @@ func (s Setup) read() plan {
 	texts := s.Panels
 	if len(texts) == 0 {
 		for _, a := range limits.Algorithms() {
-			if a != limits.AlgorithmCalendar { // a rate does not determine its period
-				texts = append(texts, limitOf(a, p.limit))
+			row := algorithm.Of(a)
+			if !row.Has(algorithm.Periods) { // which no rate determines
+				texts = append(texts, limitOf(row, p.limit))
 			}
 		}
 	}
@@ -141,21 +143,31 @@ func (s Setup) read() plan {
 
 const defaultLimit = "5/10s"
 
-// limitOf returns the text of a limit of algorithm a with the rate of limit, and with its burst if
-// both have one.
-func limitOf(a limits.Algorithm, limit limits.Limit) string {
-	_, rate, _ := strings.Cut(limits.FixedWindow(limit.Rate()).String(), " ")
-	switch {
-	case a.Holds():
-		return limits.Concurrent(limit.Rate().Units).String()
-	case a == limits.AlgorithmBan:
-		return limits.Ban(limit.Rate(), limit.Rate().Period).String()
-	case a.HasBurst():
-		if b := limit.Burst(); b != limit.Rate().Units {
-			return a.String() + " " + rate + " burst " + strconv.FormatInt(b, 10)
+// limitOf returns the text of a limit of an algorithm with the rate of limit, and with its burst if
+// both have one. The first duration is a period of the rate, and each further one is eight times as
+// long.
+func limitOf(row *algorithm.Algorithm, limit limits.Limit) string {
+	text, rate, duration := row.FirstWord(), limit.Rate(), limit.Rate().Period
+	for _, p := range row.Parameters {
+		switch {
+		case p.Form == algorithm.Rate:
+			text += fmt.Sprintf(" %d/%s", rate.Units, short(rate.Period))
+		case p.Form == algorithm.Units:
+			text += fmt.Sprintf(" %d", rate.Units)
+		case p.Form == algorithm.Burst && limit.Burst() != rate.Units:
+			text += fmt.Sprintf(" %s %d", p.Words, limit.Burst())
+		case p.Form.IsDuration():
+			text += " " + p.Words + " " + short(duration)
+			duration *= 8
 		}
 	}
-	return a.String() + " " + rate
+	return text
+}
+
+// short returns the text of a duration in a limit, such as "10m".
+func short(d time.Duration) string {
+	_, text, _ := strings.Cut(limits.FixedWindow(limits.Per(1, d)).String(), "/")
+	return text
 }
 
 // readPanel parses rules joined by "and": each is a limit, after a name such as "login: 5/minute"

@@ -55,7 +55,7 @@ export function draw(canvas, history, rules, gauges, now, span) {
   const base = height - 6.5, top = 8;
   const each = figure / gauges.length;
   c.save();
-  gauges.forEach((g, i) => drawFigure(c, rules[i].algorithm, g, 1.5 + i * each, top, each - Math.min(4, each / 3), base - top));
+  gauges.forEach((g, i) => drawFigure(c, rules[i], g, 1.5 + i * each, top, each - Math.min(4, each / 3), base - top));
   c.restore();
 
   const left = figure + gap, right = width - 2, from = now - span;
@@ -99,7 +99,7 @@ function line(c, x1, y1, x2, y2) {
 function drawLevels(c, levels, x, now, base, height, rules) {
   if (!levels.length) return;
   for (let rule = 1; rule <= rules.length; rule++) {
-    const flows = /bucket|queue/.test(rules[rule - 1].algorithm); // what comes back does so bit by bit
+    const flows = ['tokens', 'leak', 'queue'].includes(rules[rule - 1].picture); // what comes back does so bit by bit
     c.beginPath();
     let y = base, first = 0;
     levels.forEach((l, i) => {
@@ -200,14 +200,14 @@ function drawProbes(c, probes, x, from, top) {
 
 // drawFigure draws what a rule holds: a bucket with what is left or has leaked in, a queue,
 // places that are taken, or a window that fills up to its lid.
-function drawFigure(c, algorithm, g, x, y, w, h) {
+function drawFigure(c, { picture, bans }, g, x, y, w, h) {
   const used = 1 - g.level, y2 = y + h;
   c.lineWidth = 1.5;
   c.strokeStyle = colours.soft;
   c.fillStyle = colours.mild;
-  switch (algorithm) {
-    case 'token-bucket': case 'leaky-bucket': {
-      const full = algorithm === 'token-bucket' ? g.level : used, slant = w * .12;
+  switch (picture) {
+    case 'tokens': case 'leak': {
+      const full = picture === 'tokens' ? g.level : used, slant = w * .12;
       const at = part => slant * part; // how much narrower it is so far down
       const surface = y2 - full * h;
       c.beginPath();
@@ -215,17 +215,17 @@ function drawFigure(c, algorithm, g, x, y, w, h) {
       c.fill();
       c.beginPath();
       c.moveTo(x, y); c.lineTo(x + slant, y2);
-      if (algorithm === 'leaky-bucket') { c.lineTo(x + w * .4, y2); c.moveTo(x + w * .6, y2); }
+      if (picture === 'leak') { c.lineTo(x + w * .4, y2); c.moveTo(x + w * .6, y2); }
       c.lineTo(x + w - slant, y2); c.lineTo(x + w, y);
       c.stroke();
       return;
     }
-    case 'leaky-queue': case 'concurrent': {
+    case 'queue': case 'places': {
       const n = Math.min(g.most, 10), taken = Math.round(used * n), size = h / n;
       for (let i = 0; i < n; i++) {
         const cy = y2 - size * (i + .5), r = Math.min(size / 2 - 1, w / 2 - 2, 6);
         c.beginPath();
-        if (algorithm === 'leaky-queue') c.arc(x + w / 2, cy, r, 0, 2 * Math.PI);
+        if (picture === 'queue') c.arc(x + w / 2, cy, r, 0, 2 * Math.PI);
         else c.rect(x + w / 2 - r - 4, cy - r, 2 * r + 8, 2 * r);
         if (i < taken) c.fill();
         c.stroke();
@@ -235,6 +235,6 @@ function drawFigure(c, algorithm, g, x, y, w, h) {
     default:
       c.fillRect(x, y2 - used * h, w, used * h);
       c.strokeRect(x, y, w, h);
-      if (algorithm === 'ban' && g.level === 0) { c.beginPath(); c.strokeStyle = colours.card; c.lineWidth = 3; c.moveTo(x + 6, y + h / 2); c.lineTo(x + w - 6, y + h / 2); c.stroke(); }
+      if (bans && g.level === 0) { c.beginPath(); c.strokeStyle = colours.card; c.lineWidth = 3; c.moveTo(x + 6, y + h / 2); c.lineTo(x + w - 6, y + h / 2); c.stroke(); }
   }
 }

@@ -75,12 +75,13 @@ function ask(answers) {
 }
 
 function conclude(algorithm) {
-  const input = element('input', { value: algorithm === 'calendar' ? quota : rate, spellcheck: false });
+  const { asks } = weir.choose(algorithm, '');
+  const input = element('input', { value: asks === 'periods' ? quota : rate, spellcheck: false });
   const go = element('pre'), yaml = element('pre'), mistake = element('p', { className: 'mistake' });
   const show = element('button', { type: 'button', className: 'main', textContent: 'Try it here' });
   let limit = '';
   const update = () => {
-    if (algorithm === 'calendar') quota = input.value; else rate = input.value;
+    if (asks === 'periods') quota = input.value; else rate = input.value;
     const choice = weir.choose(algorithm, input.value);
     limit = choice.limit;
     mistake.textContent = choice.error;
@@ -92,7 +93,7 @@ function conclude(algorithm) {
   input.addEventListener('input', update);
   show.addEventListener('click', () => { dialog.close(); use(limit); });
   box.replaceChildren(element('h3', { textContent: algorithm.charAt(0).toUpperCase() + algorithm.slice(1).replaceAll('-', ' ') }), element('p', { textContent: reasons[algorithm] }),
-    element('label', {}, algorithm === 'concurrent' ? 'The number is the first of ' : 'Rate ', input), mistake,
+    element('label', {}, asks === 'units' ? 'The number is the first of ' : 'Rate ', input), mistake,
     element('p', { className: 'soft', textContent: 'In Go' }), go, element('p', { className: 'soft', textContent: 'In a policy file' }), yaml, show);
   update();
 }

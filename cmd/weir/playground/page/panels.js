@@ -82,11 +82,11 @@ export function measure() {
 // say returns what a rule has left, in words.
 function say(rule, g, several) {
   const name = several ? `${rule.name.replaceAll('-', ' ')}: ` : '';
-  if (rule.algorithm === 'ban' && g.remaining === 0) return `${name}banned for ${wait(g.next)}`;
+  if (rule.bans && g.remaining === 0) return `${name}banned for ${wait(g.next)}`;
   const left = `${name}${g.remaining.toLocaleString('en')} of ${g.most.toLocaleString('en')} left`;
   if (g.delay > 0) return `${left}, a wait of ${wait(g.delay)}`;
   if (g.next < 0 && !several) return `${left}, more at an end`;
-  if (g.next > 0 && !several) return `${left}, ${rule.algorithm === 'ban' ? 'fresh' : 'more'} in ${wait(g.next)}`;
+  if (g.next > 0 && !several) return `${left}, ${rule.bans ? 'fresh' : 'more'} in ${wait(g.next)}`;
   return left;
 }
 

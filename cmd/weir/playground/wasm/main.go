@@ -58,8 +58,9 @@ func setup(_ js.Value, args []js.Value) any {
 	for _, p := range running.Panels() {
 		var rules []any
 		for _, r := range p.Rules {
-			rules = append(rules,
-				map[string]any{"name": r.Name, "algorithm": r.Algorithm, "limit": r.Limit})
+			rules = append(rules, map[string]any{
+				"name": r.Name, "limit": r.Limit, "picture": r.Picture, "bans": r.Bans,
+			})
 		}
 		panels = append(panels, map[string]any{"text": p.Text, "rules": rules})
 	}
@@ -113,5 +114,7 @@ func nextFrame(_ js.Value, args []js.Value) any {
 // choose(algorithm, rate) returns a limit as text, Go and YAML.
 func choose(_ js.Value, args []js.Value) any {
 	c := lab.Choose(args[0].String(), args[1].String())
-	return map[string]any{"limit": c.Limit, "go": c.Go, "yaml": c.YAML, "error": c.Error}
+	return map[string]any{
+		"asks": c.Asks, "limit": c.Limit, "go": c.Go, "yaml": c.YAML, "error": c.Error,
+	}
 }
