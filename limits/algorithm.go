@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,12 +64,14 @@ func (a Algorithm) HasBurst() bool { return algorithm.Of(a).Drains }
 // CountsValues reports whether a limit counts the different values of a key, as [Distinct] does.
 func (a Algorithm) CountsValues() bool { return algorithm.Of(a).Values }
 
-// algorithmNames returns the names of all algorithms in the order of their constants.
-func algorithmNames() (names []string) {
-	for _, a := range Algorithms() {
-		names = append(names, a.String())
+// firstWords returns the words with which texts begin, in the order of the constants.
+func firstWords() (words []string) {
+	for _, row := range algorithm.All() {
+		if word := row.FirstWord(); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
 	}
-	return names
+	return words
 }
 
 // withArticle returns a's name with its article.

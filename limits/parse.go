@@ -43,7 +43,7 @@ func parseLimit(s string) (Limit, error) {
 		l.algorithm = Algorithm(algorithm.Named(word, parts))
 		if l.algorithm == 0 {
 			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", word,
-				strings.Join(algorithmNames(), ", "))
+				strings.Join(firstWords(), ", "))
 		}
 	}
 	row := algorithm.Of(l.algorithm)
