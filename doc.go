@@ -1,7 +1,8 @@
 // Package weir is the table of contents of a rate limiter for HTTP servers. It has no code.
 // Import these packages:
 //
-//   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here.
+//   - [github.com/weir-go/weir/nethttp]: middleware for net/http. Start here,
+//     with its MustPerAddress.
 //   - [github.com/weir-go/weir/chimw], [github.com/weir-go/weir/ginmw],
 //     [github.com/weir-go/weir/echomw], [github.com/weir-go/weir/echo5mw],
 //     [github.com/weir-go/weir/fibermw]: the same for chi, gin, echo 4, echo 5 and Fiber 3.

@@ -27,4 +27,4 @@ local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua
 local newSerial -- see serial.lua
 local min, max, noteLevel, encodeRing, decodeRing, worth, lower -- see bucket_ring.lua
-local family -- what the file of a family sets besides take; nil if only take is needed
+local states -- true where a family needs all that state.lua asks for: see familyOf

@@ -129,7 +129,7 @@ converted = function(key, limit, s)
       new.rebased, new.change = s.rebased, s.change
       return new
     end
-    if limit.letter ~= from.letter then -- another algorithm of its kind
+    if limit.family ~= from.family then -- another algorithm of its kind
       advance(s)
       if from.family.plain then
         s.at, s.a, s.b = from.family.plain(s)

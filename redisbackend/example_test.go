@@ -34,15 +34,7 @@ func ExampleOpen() {
 		return
 	}
 	defer backend.Close()
-	limiter, err := nethttp.New(nethttp.Config{
-		Rules: []nethttp.Rule{{
-			Name:  "per-client",
-			Limit: limits.TokenBucket(limits.PerMinute(100), 20),
-			Key:   keyfuncs.Address(keyfuncs.Peer),
-		}},
-		Backend:   backend, // bounds every wait, remembers denials
-		Instances: 4,
-	})
+	limiter, err := nethttp.PerAddress(limits.PerMinute(100), keyfuncs.Peer, backend)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -363,13 +355,13 @@ func ExampleBare_Supports() {
 	// true
 }
 
-// A secret in the Prefix is part of the salt.
-func ExampleBare_Salt() {
+// All processes with one Prefix find the same number of a value.
+func ExampleBare_Digest() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "shop-1f6be0c4"})
-	fmt.Println(backend.Salt())
-	// Output: shop-1f6be0c4:
+	fmt.Printf("%016x\n", backend.Digest("login", "203.0.113.7", "ann"))
+	// Output: a473134b67a82ff8
 }
 
 // A request charges all of its rules in one step, or none.

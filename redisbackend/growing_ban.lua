@@ -8,40 +8,43 @@
 --
 -- If a is above at, the units of the period led to the ban, and are over when it is.
 
-take = function(most, P, Q, asOf, at, a, b, n, _, isRead, _, R)
-  local units = b % 67108864
-  local row = (b - units) / 67108864
-  if isRead and (b > 4294967295 or (a > 0) ~= (row > 0) or a - at > 63244800000000) then -- 2 years
-    return nil
-  end
-  local fits = a <= asOf
-  if fits then
-    if a > at or asOf >= at + P then
-      units = 0
+family = {
+  decide = function(most, P, Q, asOf, at, a, b, n, _, isRead, R)
+    local units = b % 67108864
+    local row = (b - units) / 67108864
+    if isRead and (b > 4294967295 or (a > 0) ~= (row > 0) or a - at > 63244800000000) then -- 2 years
+      return nil
     end
-    if a > 0 and asOf >= a + R then
-      a, row = 0, 0
-    end
-    if units == 0 then
-      at = asOf
-    end
-    if n > 0 then
-      units = units + n
-      if units >= most then
-        row = math.min(row + 1, 63)
-        a = asOf + math.min(Q * 2 ^ (row - 1), R)
+    local fits = a <= asOf
+    if fits then
+      if a > at or asOf >= at + P then
+        units = 0
       end
-      units = math.min(units, 67108863)
+      if a > 0 and asOf >= a + R then
+        a, row = 0, 0
+      end
+      if units == 0 then
+        at = asOf
+      end
+      if n > 0 then
+        units = units + n
+        if units >= most then
+          row = math.min(row + 1, 63)
+          a = asOf + math.min(Q * 2 ^ (row - 1), R)
+        end
+        units = math.min(units, 67108863)
+      end
     end
-  end
-  local fresh = units > 0 and a <= at and at + P or at
-  if a > 0 then
-    fresh = math.max(fresh, a + R)
-  end
-  return fits, at, a, units + 67108864 * row, math.max(0, fresh - asOf)
-end
+    local fresh = units > 0 and a <= at and at + P or at
+    if a > 0 then
+      fresh = math.max(fresh, a + R)
+    end
+    return fits, at, a, units + 67108864 * row, math.max(0, fresh - asOf)
+  end,
+}
 
-if family then
+if states then
+  family.further = true
   family.kind = 'bans'
 
   family.encode = function()
@@ -80,7 +83,7 @@ if family then
 
   if settles then
     -- Charges during a ban are ignored.
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       n = s.a > s.asOf and 0 or max(0, min(n, 2 * s.limit.most - s.b % 67108864))
       if n > 0 then
         local _

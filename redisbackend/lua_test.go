@@ -2,6 +2,8 @@ package redisbackend
 
 import (
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
+	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // Scripts are put together from files that are Lua by themselves.
@@ -73,6 +76,104 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 			if err := b.Take(t.Context(), charges, out); err != nil || out[0] != want {
 				t.Fatalf("%v, %d units at %d of %+v: %v\n  %+v, want\n  %+v", limit, n, now.UnixMicro(), state, err, out[0], want)
 			}
+		}
+	}
+}
+
+// lettersIn returns the places in a Lua source that ask for an algorithm by its letter: a letter or
+// the result of a call compared with a text of one letter, and patterns that name a letter.
+func lettersIn(source string) (found []string) {
+	tokens := regexp.MustCompile(`--[^\n]*|'[^'\n]*'|[\w.]+|[=~]=|\S`).FindAllString(source, -1)
+	tokens = slices.DeleteFunc(tokens, func(s string) bool { return strings.HasPrefix(s, "--") })
+	isLetter := regexp.MustCompile(`^'[a-z]'$`).MatchString
+	mayHaveOne := regexp.MustCompile(`^(.*\.)?letter$|^\)$|^sub$`).MatchString
+	names := regexp.MustCompile(`^'\^?[12][a-z]|\[\^?[^\]]*[a-z]`).MatchString
+	escapes := regexp.MustCompile(`%.`)
+	for i, token := range tokens {
+		if isComparison := token == "==" || token == "~="; isComparison && i > 0 && i+1 < len(tokens) {
+			before, after := tokens[i-1], tokens[i+1]
+			if mayHaveOne(before) && isLetter(after) || isLetter(before) && mayHaveOne(after) {
+				found = append(found, before+" "+token+" "+after)
+			}
+		}
+		if token[0] == '\'' && names(escapes.ReplaceAllString(token, "")) {
+			found = append(found, token)
+		}
+	}
+	return found
+}
+
+func TestOnlyFilesOfFamiliesAskForLetters(t *testing.T) {
+	for source, want := range map[string]int{
+		"if letter == 't' or limit.letter ~= 'q' then":                2,
+		"if 'g' == letter or sub(text, 2, 2) == 'g' then":             2,
+		"match(limit, '^1([^cg]) (%d+) (%d+)$')":                      1,
+		"match(text, '^1c %d+')":                                      1,
+		"if kind == 'r' and letter == other.letter then":              0,
+		"match(text, '^2([^;]*);(%d+) ?([%d -]*)$') -- letter == 'c'": 0,
+	} {
+		if found := lettersIn(source); len(found) != want {
+			t.Errorf("%s: %q, want %d", source, found, want)
+		}
+	}
+	isFamily := make(map[string]bool)
+	for _, f := range wire.Families() {
+		isFamily[f.File+".lua"] = true
+	}
+	names, err := files.ReadDir(".")
+	if err != nil || len(names) <= len(isFamily) {
+		t.Fatalf("%d files, %v", len(names), err)
+	}
+	for _, f := range names {
+		if isFamily[f.Name()] {
+			continue
+		}
+		if found := lettersIn(file(strings.TrimSuffix(f.Name(), ".lua"))); len(found) > 0 {
+			t.Errorf("%s asks for letters, so another algorithm has to change it: %q", f.Name(), found)
+		}
+	}
+}
+
+// counter is the file of a family whose limits have a further number. A state counts in b what each
+// taking adds: that number.
+const counter = `if letter == 'x' then
+family = {
+  decide = function(most, P, Q, asOf, at, a, b, n, _, _, R)
+    local fits = n == 0 or a + n <= most
+    if fits and n > 0 then
+      at, a, b = asOf, a + n, b + R
+    end
+    return fits, at, a, b, P
+  end,
+}
+
+if states then
+  family.further = true
+
+  family.encode = function()
+    return false
+  end
+
+  family.read = family.encode
+end
+elseif`
+
+func TestAFamilyReadsAFurtherNumberOfItsLimits(t *testing.T) {
+	testrun.NeedsMiniredis(t)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	source := strings.ReplaceAll(takeScript.Source, "if letter == 't'", counter+" letter == 't'")
+	for _, step := range []struct{ limit, at, want, stored string }{
+		{"1x 2 1000000 1 70", "5000000", " 1 0 0 0", "1x 2 1000000 1 70 5000000 1 70"},
+		{"1x 2 1000000 1 70", "5000001", " 1 5000000 1 70", "1x 2 1000000 1 70 5000001 2 140"},
+		{"1x 2 1000000 1 70", "5000002", " 0 5000001 2 140", "1x 2 1000000 1 70 5000001 2 140"},
+		{"1x 3 1000000 1 70", "5000003", " 1 5000001 2 140", "1x 3 1000000 1 70 5000003 3 210"},
+		{"1x 9 1000000 1 5", "5000004", " 1 5000004 3 5", "1x 9 1000000 1 5 5000004 4 10"},
+	} {
+		text := "7 " + step.at + step.want
+		got, err := client.Eval(t.Context(), source, []string{"k"}, 7, step.at, "take 1 1", step.limit, 1).Text()
+		if stored := client.Get(t.Context(), "k").Val(); err != nil || got != text || stored != step.stored {
+			t.Errorf("%v: %v\n %q, stored %q", step, err, got, stored)
 		}
 	}
 }

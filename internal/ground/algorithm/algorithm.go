@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Algorithm is one row of the table. Whoever wants to know something of an algorithm reads it here;
-// only its family, its constructor and its tests know it by name.
+// Algorithm is one row of the table. Other packages read the columns. Only the family of an
+// algorithm, its constructor and its tests know it by name.
 type Algorithm struct {
 	Name       string // of the constant
 	Word       string // at the beginning of its texts, if that is not Name
@@ -237,4 +237,29 @@ func (a *Algorithm) Constructor() (name string) {
 		name += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return name
+}
+
+// hasAll reports whether every part has a parameter of a.
+func (a *Algorithm) hasAll(parts []Part) bool {
+	for _, part := range parts {
+		if !a.HasWords(part.Words) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasWords reports whether words stand before a parameter of a.
+func (a *Algorithm) HasWords(words string) bool {
+	for i := range a.Parameters {
+		if a.Parameters[i].Follows(words) {
+			return true
+		}
+	}
+	return false
+}
+
+// Follows reports whether p follows words in a text.
+func (p *Parameter) Follows(words string) bool {
+	return words == p.Words || words != "" && words == p.Or
 }

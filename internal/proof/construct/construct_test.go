@@ -93,7 +93,8 @@ func constructors() []constructor {
 			Limit: limits.Concurrent(-1), MaxInFlight: -1, MaxWait: -1, Attempts: -1, Pace: 9, Dialect: 9, Denials: []int{200},
 		}
 		shedding = shed.Options[*http.Request]{
-			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99, Classes: []shed.Class{{Share: 101}},
+			SLO: -1, Limit: -1, MaxInFlight: -1, MaxWait: time.Hour, MaxWaiting: -1, Mode: 99,
+			Classes: []shed.Class{{Share: 101}},
 		}
 		engine = core.Config[string]{Rules: []core.Rule[string]{wrongRule[string]()}, Instances: -1, Backend: nilMemory,
 			Fallback: nilMemory, MaxPromise: -1}
