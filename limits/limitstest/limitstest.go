@@ -102,7 +102,8 @@ func cases() []testCase {
 	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
-		honestCases, refundCases, endCases, heldCases, banCases, valueCases, kindCases, cornerCases,
+		honestCases, refundCases, endCases, heldCases, banCases, growingCases, valueCases, kindCases,
+		cornerCases,
 	} {
 		all = append(all, group...)
 	}
