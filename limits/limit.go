@@ -89,7 +89,12 @@ func (l Limit) Longest() time.Duration {
 }
 
 // Period returns the period of a calendar limit, and "" for other limits.
-func (l Limit) Period() Period { return l.extras().period }
+func (l Limit) Period() Period {
+	if l.extra == (unique.Handle[extra]{}) { // package memory asks on every charge
+		return ""
+	}
+	return l.extra.Value().period
+}
 
 // Window returns the window that contains an instant. The end belongs to the next window. ok is
 // true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same

@@ -19,9 +19,13 @@ if not now then
   latestSerial = now -- see serial.lua
 end
 
--- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers.
-local whole = format('%d', 4294967296) == '4294967296' and '%d' or '%.0f'
-local wholes = ' ' .. whole .. ' ' .. whole .. ' ' .. whole
+-- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers: eleven
+-- characters at most.
+local nowText, whole, wholes = format('%d', now), '%d', ' %d %d %d'
+if #nowText <= 11 then
+  whole, wholes = '%.0f', ' %.0f %.0f %.0f'
+  nowText = format(whole, now)
+end
 
 local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua

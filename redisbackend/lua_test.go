@@ -2,8 +2,6 @@ package redisbackend
 
 import (
 	"math"
-	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +14,6 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
-	"github.com/weir-go/weir/redisbackend/internal/wire"
 )
 
 // Scripts are put together from files that are Lua by themselves.
@@ -76,60 +73,6 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 			if err := b.Take(t.Context(), charges, out); err != nil || out[0] != want {
 				t.Fatalf("%v, %d units at %d of %+v: %v\n  %+v, want\n  %+v", limit, n, now.UnixMicro(), state, err, out[0], want)
 			}
-		}
-	}
-}
-
-// lettersIn returns the places in a Lua source that ask for an algorithm by its letter: a letter or
-// the result of a call compared with a text of one letter, and patterns that name a letter.
-func lettersIn(source string) (found []string) {
-	tokens := regexp.MustCompile(`--[^\n]*|'[^'\n]*'|[\w.]+|[=~]=|\S`).FindAllString(source, -1)
-	tokens = slices.DeleteFunc(tokens, func(s string) bool { return strings.HasPrefix(s, "--") })
-	isLetter := regexp.MustCompile(`^'[a-z]'$`).MatchString
-	mayHaveOne := regexp.MustCompile(`^(.*\.)?letter$|^\)$|^sub$`).MatchString
-	names := regexp.MustCompile(`^'\^?[12][a-z]|\[\^?[^\]]*[a-z]`).MatchString
-	escapes := regexp.MustCompile(`%.`)
-	for i, token := range tokens {
-		if isComparison := token == "==" || token == "~="; isComparison && i > 0 && i+1 < len(tokens) {
-			before, after := tokens[i-1], tokens[i+1]
-			if mayHaveOne(before) && isLetter(after) || isLetter(before) && mayHaveOne(after) {
-				found = append(found, before+" "+token+" "+after)
-			}
-		}
-		if token[0] == '\'' && names(escapes.ReplaceAllString(token, "")) {
-			found = append(found, token)
-		}
-	}
-	return found
-}
-
-func TestOnlyFilesOfFamiliesAskForLetters(t *testing.T) {
-	for source, want := range map[string]int{
-		"if letter == 't' or limit.letter ~= 'q' then":                2,
-		"if 'g' == letter or sub(text, 2, 2) == 'g' then":             2,
-		"match(limit, '^1([^cg]) (%d+) (%d+)$')":                      1,
-		"match(text, '^1c %d+')":                                      1,
-		"if kind == 'r' and letter == other.letter then":              0,
-		"match(text, '^2([^;]*);(%d+) ?([%d -]*)$') -- letter == 'c'": 0,
-	} {
-		if found := lettersIn(source); len(found) != want {
-			t.Errorf("%s: %q, want %d", source, found, want)
-		}
-	}
-	isFamily := make(map[string]bool)
-	for _, f := range wire.Families() {
-		isFamily[f.File+".lua"] = true
-	}
-	names, err := files.ReadDir(".")
-	if err != nil || len(names) <= len(isFamily) {
-		t.Fatalf("%d files, %v", len(names), err)
-	}
-	for _, f := range names {
-		if isFamily[f.Name()] {
-			continue
-		}
-		if found := lettersIn(file(strings.TrimSuffix(f.Name(), ".lua"))); len(found) > 0 {
-			t.Errorf("%s asks for letters, so another algorithm has to change it: %q", f.Name(), found)
 		}
 	}
 }

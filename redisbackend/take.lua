@@ -53,7 +53,6 @@
 -- line of three dashes and a name is replaced by a file or another text: see script.go.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
-local nowText = format(whole, now)
 
 -- The texts of the keys. false: the key has no text, since it does not exist or has another type.
 -- true: it is of a concurrency limit, which keeps no text. nil: state.lua has to read the key. A text

@@ -15,6 +15,7 @@ const (
 )
 
 func isHeld(l limits.Limit) bool { return l.Algorithm().Holds() }
+func isBan(l limits.Limit) bool  { return countedBy(l) == unitsOfBans }
 
 // edit changes the usage of the account of an ending.
 func (b *broken) edit(e backends.Ending, change func(u *usage, now int64)) {
@@ -56,7 +57,8 @@ var endMutants = []mutant{
 			}
 		},
 		caughtBy: []string{
-			"held units count under every limit", "each charge of a request releases its own units",
+			"units are held until they are returned", "held units count under every limit",
+			"each charge of a request releases its own units",
 			"concurrency and rates are taken together or not at all",
 		},
 	},
@@ -68,7 +70,8 @@ var endMutants = []mutant{
 			}
 		},
 		caughtBy: []string{
-			"units are held until the end, and no longer", "a look holds nothing, and a reset releases nothing",
+			"units are held until the end, and no longer",
+			"a look holds nothing, and a reset releases nothing",
 			"never more than the limit is held by many callers at once",
 		},
 	},
@@ -140,7 +143,10 @@ var endMutants = []mutant{
 				})
 			}
 		},
-		caughtBy: []string{"nothing is returned to a later window"},
+		caughtBy: []string{
+			"units are returned to their own anchored window", "units are returned to their own fixed window",
+			"nothing is returned to a later window",
+		},
 	},
 	{
 		name: "a period of the calendar owes nothing",
@@ -150,7 +156,10 @@ var endMutants = []mutant{
 				b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
 			}
 		},
-		caughtBy: []string{"a period of the calendar owes to the next alone"},
+		caughtBy: []string{
+			"what is charged above the maximum is owed to the next month",
+			"a month that is not the next owes nothing", "a smaller calendar takes less off what is owed",
+		},
 	},
 	{
 		name: "a bucket returns what has drained",
@@ -168,7 +177,12 @@ var endMutants = []mutant{
 				*u = usage{limit: u.limit, at: max(now, u.at), level: level}
 			})
 		},
-		caughtBy: []string{"a bucket returns units that have not drained, and no more", endsExactly},
+		caughtBy: []string{
+			"a leaky queue returns units of its last taking only",
+			"a refund is worth the least level that was found since", "a return lowers what others have found",
+			"what was taken before the bucket was empty has drained",
+			"a bucket returns units that have not drained, and no more", endsExactly,
+		},
 	},
 	{
 		name: "a ring forgets when the bucket was empty",
@@ -201,7 +215,8 @@ var endMutants = []mutant{
 			})
 		},
 		caughtBy: []string{
-			"a busy bucket returns nearly all unused units", "a bucket returns units that have not drained, and no more",
+			"a busy bucket returns nearly all unused units",
+			"a bucket returns units that have not drained, and no more",
 			"a refund leaves a bucket at most 2 µs fuller",
 		},
 	},
@@ -215,7 +230,13 @@ var endMutants = []mutant{
 				}
 			})
 		},
-		caughtBy: []string{"units that came back by themselves are not returned again", endsExactly},
+		caughtBy: []string{
+			"a return of the last taking leaves what others took",
+			"what has drained is not returned again", "what has left a queue is not returned again",
+			"what has faded is not returned again",
+			"what a fixed window has taken off is not returned again",
+			"what an anchored window has taken off is not returned again", endsExactly,
+		},
 	},
 	{
 		name: "a debt is forgotten at the turn of the window",
@@ -223,8 +244,14 @@ var endMutants = []mutant{
 			b.ends(e, out)
 			b.edit(e, func(u *usage, _ int64) { u.debt = 0 })
 		},
-		caughtBy: []string{"a cost above the estimate is charged whether it fits or not",
-			"a key owes no more than its maximum", endsExactly},
+		caughtBy: []string{
+			"the next anchored window starts at once with what is owed",
+			"a smaller anchored window takes less off what is owed",
+			"a smaller fixed window takes less off what is owed",
+			"what is charged above the maximum is owed to the next window",
+			"a return lowers what a fixed window owes", "a return lowers what an anchored window owes",
+			"a key owes no more than its maximum", endsExactly,
+		},
 	},
 	{
 		name: "a debt has no end",
@@ -234,7 +261,13 @@ var endMutants = []mutant{
 				out.Charged, out.Forgiven = e.Final-e.Taken, 0
 			}
 		},
-		caughtBy: []string{"a key owes no more than its maximum", endsExactly},
+		caughtBy: []string{
+			"what is charged above the maximum drains first", "a slow bucket owes what drains in 100 years",
+			"what a bucket owes drains within 100 years", "a smaller burst leaves what a bucket owes",
+			"a key that owes waits for its sliding window to fade",
+			"what is charged above the maximum counts in a log as long", "a key owes no more than its maximum",
+			endsExactly,
+		},
 	},
 	settling("what is above the estimate is charged only if it fits", func(b *broken, e *backends.Ending) {
 		if e.Final > e.Taken && !isHeld(e.Limit) {
@@ -243,14 +276,18 @@ var endMutants = []mutant{
 			_ = b.Exact.Peek(context.Background(), []backends.Charge{look}, out)
 			e.Final = min(e.Final, e.Taken+out[0].Remaining)
 		}
-	}, "a cost above the estimate is charged whether it fits or not", "a refund lifts the ban that it undoes", endsExactly,
-		endsBack, endsChanged),
+	}, "a charge at the end bans, up to twice the number", "a log may owe as much as its maximum",
+		"a smaller log waits for what it owes to leave",
+		"a smaller sliding window waits for what it owes to fade", endsExactly, endsBack, endsChanged),
 	settling("all that was taken is returned", func(_ *broken, e *backends.Ending) {
 		if e.Final < e.Taken {
 			e.Final = 0
 		}
-	}, "unused units return to where they were taken", "many requests at once are charged exactly their final costs",
-		"a window stays where its first request has opened it"),
+	}, "units are returned to their own taking of a log",
+		"units are returned to this sliding window and the one before",
+		"units are returned to their own month", "a window stays where its first request has opened it",
+		"a refund lifts the ban that it undoes", "unused units return to where they were taken",
+		"many requests at once are charged exactly their final costs"),
 	{
 		name: "an end under an old limit starts the key anew",
 		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
@@ -278,8 +315,10 @@ var endMutants = []mutant{
 			})
 			return err
 		},
-		caughtBy: []string{"the charge that reaches the number is allowed and bans",
-			"one charge at a time is decided as by the definitions"},
+		caughtBy: []string{
+			"the charge that reaches the number is allowed and bans",
+			"one charge at a time is decided as by the definitions",
+		},
 	},
 	telling("a ban lets a cost of 0 pass", func(c backends.Charge, d *limits.Decision) {
 		if isBan(c.Limit) && c.Cost == 0 && !d.Allowed {
@@ -298,7 +337,10 @@ var endMutants = []mutant{
 			})
 			return b.exactly(charges, out)
 		},
-		caughtBy: []string{"a changed ban keeps its count and its end"},
+		caughtBy: []string{
+			"a lower number bans until the ban that has begun ends",
+			"a changed ban keeps its count and its end",
+		},
 	},
 	{
 		name: "what a former limit counted lasts as under the new one",
@@ -307,6 +349,30 @@ var endMutants = []mutant{
 			return b.exactly(charges, out)
 		},
 		caughtBy: []string{"a changed ban brings back nothing that is over"},
+	},
+	{
+		name: "no unit of a rate is returned",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			if *out = (limits.Settlement{}); !isRate(e.Limit) || e.Final > e.Taken {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{"what has left a log is not returned again",
+			"unused units return to where they were taken"},
+	},
+	{
+		name: "no refund lifts a ban",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			banned := false
+			b.edit(e, func(u *usage, _ int64) { banned = u.until != 0 })
+			if *out = (limits.Settlement{}); !banned || e.Final > e.Taken {
+				b.ends(e, out)
+			}
+		},
+		caughtBy: []string{
+			"a return lifts a ban long after the period", "a refund lifts the ban that it undoes",
+			"a return of the first taking leaves the start of the period",
+		},
 	},
 	{
 		name: "new keys inherit a ban",

@@ -48,7 +48,7 @@ var expiryCases = []testCase{
 			"shorter time to live gives units away (DESIGN 5, TTLs)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100),
+			c := backends.Charge{Scope: "s", Key: "k", Limit: draining(limits.PerSecond(1), 100),
 				Cost: 100}
 			w.take(c)
 			c.Cost = 1
@@ -151,18 +151,20 @@ var expiryCases = []testCase{
 				w.take(charge(l, 4, 0), charge(l, 5, 5))
 				counts(about(l, "after three takings"), 3*i+3)
 			}
-			buckets, sliding := 0, 0
-			for _, l := range choices {
-				if isBucket(l) {
-					buckets++
-				} else if l.Algorithm() == limits.AlgorithmSlidingWindow {
-					sliding++
+			freshLater := func(cost int64) (n int) { // how many keys are live after 6 s, or a minute
+				for _, l := range choices {
+					u := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), cost)
+					if u.freshAt() > w.clock.micros() {
+						n++
+					}
 				}
+				return n
 			}
+			live := func() int { return freshLater(1) + freshLater(10) + freshLater(5) }
 			w.clock.advance(6 * sec) // one of three keys is fresh under each bucket
-			counts("after 6s", 3*len(choices)-buckets)
+			counts("after 6s", live())
 			w.clock.advance(54 * sec) // all are fresh except those of the sliding window
-			counts("after a minute", 3*sliding)
+			counts("after a minute", live())
 			w.clock.advance(60 * sec)
 			counts("after two minutes", 0)
 		},

@@ -38,30 +38,64 @@ func rows(name string, change func(before, after *usage, c backends.Charge, allo
 // growingMutants have a defect in how bans grow.
 var growingMutants = []mutant{
 	rows("a row of bans lasts a microsecond longer", func(_, after *usage, c backends.Charge, _ bool) {
-		if after.row.bans > 0 && after.until != 0 && c.Cost > 0 {
-			after.row.end = after.until + 1
+		if after.until != 0 && c.Cost > 0 {
+			after.own = row{rowOf(*after).bans, after.until + 1}
 		}
-	}, "each ban of a row is twice as long, up to the longest"),
+	}, "a row of bans is over after the longest ban"),
 	rows("a denial makes the next ban longer", func(_, after *usage, _ backends.Charge, allowed bool) {
 		if !allowed {
-			after.row.bans++
+			after.own = row{rowOf(*after).bans + 1, after.until}
 		}
 	}, "each ban of a row is twice as long, up to the longest"),
 	rows("a changed limit starts the row anew",
 		func(before, after *usage, _ backends.Charge, _ bool) {
-			if before.row.bans > 0 && before.limit != after.limit && after.until != 0 {
-				after.row = row{1, after.until}
+			if rowOf(*before).bans > 0 && before.limit != after.limit && after.until != 0 {
+				after.own = row{1, after.until}
 			}
 		}, "a changed limit keeps the place in the row"),
+	rows("a plain ban is the second of a row", func(before, after *usage, _ backends.Charge, _ bool) {
+		if isBan(before.limit) && !isGrowing(before.limit) && after.until != 0 {
+			after.own = row{2, after.until}
+		}
+	}, "a ban that does not grow forgets the row"),
+	rows("a step back of the clock forgets the row", func(before, after *usage, _ backends.Charge, _ bool) {
+		if before.at > after.at {
+			after.own = row{1, after.until}
+		}
+	}, "a ban that has begun begins again after a long step back"),
+	{
+		name: "bans by what a request cost in the end do not grow",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			b.edit(e, func(u *usage, now int64) {
+				if isGrowing(u.limit) && out.Charged > 0 && u.until != 0 {
+					u.until = now + u.limit.Lasting().Microseconds()
+				}
+			})
+		},
+		caughtBy: []string{"a charge at the end bans, and bans grow"},
+	},
+	{
+		name: "a return after the ban takes it out of the row",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			b.edit(e, func(u *usage, now int64) {
+				if isGrowing(u.limit) && e.Final < e.Taken && u.until != 0 && u.isOver(now) {
+					u.own = row{}
+				}
+			})
+			b.ends(e, out)
+		},
+		caughtBy: []string{"nothing is returned of a ban that has ended"},
+	},
 	{
 		name: "a lifted ban stays in the row",
 		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
 			bans := int64(0)
-			b.edit(e, func(u *usage, _ int64) { bans = u.row.bans })
+			b.edit(e, func(u *usage, _ int64) { bans = rowOf(*u).bans })
 			b.ends(e, out)
 			b.edit(e, func(u *usage, now int64) {
-				if u.row.bans < bans {
-					u.row = row{bans, now}
+				if rowOf(*u).bans < bans {
+					u.own = row{bans, now}
 				}
 			})
 		},
@@ -76,7 +110,8 @@ var growingMutants = []mutant{
 			err := b.Exact.Reset(context.Background(), scope, key)
 			b.locked(func(l ledger, now int64) {
 				if isGrowing(found.limit) {
-					found.curr, found.until, found.at, found.row.end = 0, 0, now, now
+					found.own = row{rowOf(found).bans, now}
+					found.curr, found.until, found.at = 0, 0, now
 					l[a] = found
 				}
 			})

@@ -406,7 +406,7 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 		caughtBy: []string{
 			"another rate counts the units in use as taken now",
 			"one charge at a time is decided as by the definitions while limits change",
-			"a debt counts under the limit that the key changes to",
+			"a smaller fixed window takes less off what is owed",
 			"a limit that changes while it denies ends its denials within a period of the new one",
 		},
 	},

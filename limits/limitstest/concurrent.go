@@ -2,11 +2,98 @@ package limitstest
 
 import (
 	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
+
+func init() {
+	register(algorithm{
+		id: limits.AlgorithmConcurrent, counted: unitsHeld, model: heldModel{},
+		limit:   func(rate limits.Rate) limits.Limit { return limits.Concurrent(rate.Units) },
+		typical: []limits.Limit{limits.Concurrent(20)},
+		extreme: []limits.Limit{limits.Concurrent(1), limits.Concurrent(100_000)},
+		random: func(random *rand.Rand, _ limits.Rate, _ int64) limits.Limit {
+			return limits.Concurrent(upTo(random, 100_000))
+		},
+		withMaximum: func(_ limits.Limit, most int64) limits.Limit { return limits.Concurrent(most) },
+		alternating: []limits.Limit{limits.Concurrent(10)},
+		together: [4]limits.Decision{allowed(6, 0, limits.Never), allowed(2, 0, limits.Never),
+			held(2, 1*sec), allowed(0, 0, limits.Never)},
+		cases: heldCases,
+	})
+}
+
+// heldRetryAfter is the RetryAfter of a denial by a concurrency limit in the model. It is a guess,
+// which same does not compare.
+const heldRetryAfter = 1 * sec
+
+// hold is the units that a charge holds under a concurrency limit.
+type hold struct {
+	ticket
+	units int64
+}
+
+// units returns how many units are held.
+func (u usage) units() int64 {
+	sum := int64(0)
+	for _, h := range u.held {
+		sum += h.units
+	}
+	return sum
+}
+
+type heldModel struct{ rates }
+
+func (heldModel) sameCounting(limits.Limit, limits.Limit) bool { return true }
+func (heldModel) stepBack(limits.Limit) int64                  { return sec.Microseconds() }
+func (heldModel) inUse(u usage, _ int64) int64                 { return u.units() }
+
+func (heldModel) freshAt(u usage) int64 {
+	if len(u.held) > 0 {
+		return math.MaxInt64
+	}
+	return u.at
+}
+
+func (heldModel) plus(u usage, x, n int64) usage {
+	return usage{limit: u.limit, at: x, held: append(slices.Clone(u.held), hold{units: n})}
+}
+
+func (heldModel) decide(u usage, c backends.Charge, _, now int64,
+	taking bool) (limits.Decision, usage) {
+	most := c.Limit.Burst()
+	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
+	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units() <= most-c.Cost
+	if d.Allowed && taking && c.Cost > 0 {
+		u = u.plus(now, c.Cost)
+	}
+	d.Remaining = max(0, most-u.units())
+	switch {
+	case c.Cost > most:
+		d.RetryAfter = limits.Never
+	case !d.Allowed:
+		d.RetryAfter = heldRetryAfter
+	}
+	return d, u
+}
+
+// refundable is for histories, which held units do not have.
+func (heldModel) refundable(usage, int, backends.Ending, int64) (least, most int64) { return 0, 0 }
+
+// hold changes how many units a ticket holds.
+func (l ledger) hold(a account, e backends.Ending, t ticket) {
+	u := l[a]
+	u.limit, u.held = e.Limit, append(slices.Clone(u.held), hold{ticket: t})
+	i := slices.IndexFunc(u.held, func(h hold) bool { return h.ticket == t })
+	u.held[i].units += e.Final - e.Taken
+	u.held = slices.DeleteFunc(u.held, func(h hold) bool { return h.units <= 0 })
+	l[a] = u
+}
 
 // heldCases are about concurrency limits (DESIGN 12).
 var heldCases = []testCase{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,93 @@ import (
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
+
+func init() {
+	register(algorithm{
+		id: limits.AlgorithmDistinct, counted: distinctValues, model: distinctModel{},
+		limit: limits.Distinct,
+		typical: []limits.Limit{
+			limits.Distinct(limits.Per(5, 10*mins)),
+			limits.Distinct(limits.PerDay(10)),
+		},
+		extreme: []limits.Limit{
+			limits.Distinct(limits.Per(1000, 366*day)),
+			limits.Distinct(limits.Per(1000, 1*ms)),
+			limits.Distinct(limits.Per(1, 1001*us)),
+		},
+		random: func(random *rand.Rand, rate limits.Rate, _ int64) limits.Limit {
+			return limits.Distinct(limits.Per(upTo(random, 1000), rate.Period))
+		},
+		withMaximum: func(l limits.Limit, most int64) limits.Limit {
+			return limits.Distinct(limits.Per(most, l.Rate().Period))
+		},
+		changed: func(_ *rand.Rand, _ limits.Limit, rate limits.Rate, most int64) limits.Limit {
+			return limits.Distinct(limits.Per(most, rate.Period))
+		},
+		alternating: []limits.Limit{limits.Distinct(limits.Per(5, 7*sec))},
+		together: [4]limits.Decision{allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec),
+			allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec)},
+		cases: valueCases,
+	})
+}
+
+// distinctModel is a log with one unit for each value.
+type distinctModel struct{ logModel }
+
+func (distinctModel) sameCounting(limits.Limit, limits.Limit) bool { return true }
+
+func (distinctModel) under(u usage, l limits.Limit, x int64) usage { return u.values(l, x) }
+
+// rebased keeps every value.
+func (distinctModel) rebased(u usage, now int64) usage {
+	back := fresh(u.limit, now)
+	for _, t := range u.values(u.limit, u.at).takings {
+		back.takings = append(back.takings, taking{at: now, units: 1, value: t.value})
+	}
+	return back
+}
+
+func (distinctModel) decide(u usage, c backends.Charge, x, now int64,
+	taking bool) (limits.Decision, usage) {
+	most, step := c.Limit.Burst(), x-now
+	d := limits.Decision{At: now, Allowed: c.Cost == 0 || u.has(c.Value, x) || u.inUse(x) < most}
+	after := u
+	if d.Allowed && taking && c.Cost > 0 {
+		after = u.having(c.Value, x)
+	}
+	d.Remaining = max(0, most-after.inUse(x))
+	if freshAt := after.freshAt(); freshAt > x {
+		d.ResetAfter = duration(freshAt - now)
+	}
+	switch {
+	case !d.Allowed:
+		d.RetryAfter = duration(step + u.wait(x, 1))
+		d.EffectiveWindow = d.RetryAfter
+	case d.Remaining == 0:
+		d.EffectiveWindow = duration(step + after.wait(x, 1))
+	default:
+		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, c.Limit.Rate().Units, micros(c.Limit))))
+	}
+	return d, after
+}
+
+// forget takes out the value that was new for the charge t, and returns how many values fewer are in
+// use.
+func (l ledger) forget(now int64, a account, e backends.Ending, t ticket) int64 {
+	u := l[a]
+	after := u.values(u.limit, max(now, u.at))
+	count := len(after.takings)
+	after.takings = slices.DeleteFunc(after.takings,
+		func(v taking) bool { return v.value == e.Value && v.first == t })
+	if len(after.takings) == count {
+		return 0
+	}
+	if after.at = now; len(after.takings) > 0 {
+		after.at = after.takings[len(after.takings)-1].at
+	}
+	l[a] = after
+	return 1
+}
 
 // values returns u, of a limit that counts values, under l. It drops the values that have left at x
 // under either limit.
@@ -47,65 +135,8 @@ func (u usage) has(value uint64, x int64) bool {
 	return false
 }
 
-// decideDistinct is decide for a limit that counts values, at instant x.
-func decideDistinct(u usage, c backends.Charge, x, now int64,
-	taking bool) (limits.Decision, usage) {
-	most, step := c.Limit.Burst(), x-now
-	d := limits.Decision{At: now, Allowed: c.Cost == 0 || u.has(c.Value, x) || u.inUse(x) < most}
-	after := u
-	if d.Allowed && taking && c.Cost > 0 {
-		after = u.having(c.Value, x)
-	}
-	d.Remaining = max(0, most-after.inUse(x))
-	if freshAt := after.freshAt(); freshAt > x {
-		d.ResetAfter = duration(freshAt - now)
-	}
-	switch {
-	case !d.Allowed:
-		d.RetryAfter = duration(step + u.wait(x, 1))
-		d.EffectiveWindow = d.RetryAfter
-	case d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.wait(x, 1))
-	default:
-		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, c.Limit.Rate().Units, micros(c.Limit))))
-	}
-	return d, after
-}
-
 // valueCases test limits on different values (DESIGN 5, the table of algorithms).
 var valueCases = []testCase{
-	{
-		name: "a value costs a unit when it is new, and nothing while it is known",
-		why: "each of 3 values in 10s takes one unit; later requests with them are allowed even if no " +
-			"unit is left, and keep them longer; a fourth value waits until the oldest has left; a look " +
-			"takes nothing (DESIGN 5, the table of algorithms)",
-		run: func(t testing.TB, h Harness) {
-			for _, way := range ways {
-				w := h.distinctWorld(t, limits.Per(3, 10*sec), way)
-				w.is("a look", "", 0, allowed(3, 0, 10*sec))
-				w.is("the first", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
-				w.is("the first again", "ann", 1, allowed(2, 10*sec, 6_666_667*us))
-				w.clock.advance(2 * sec)
-				w.is("the second", "bob", 1, allowed(1, 10*sec, 3_333_334*us))
-				w.clock.advance(1 * sec)
-				w.is("the third", "", 1, allowed(0, 10*sec, 7*sec))
-				w.is("a fourth", "dan", 1, denied(0, 7*sec, 10*sec))
-				w.is("a look", "dan", 0, allowed(0, 10*sec, 7*sec))
-				w.is("the second", "bob", 1, allowed(0, 10*sec, 7*sec))
-				w.clock.advance(1 * sec)
-				w.is("the first", "ann", 1, allowed(0, 10*sec, 9*sec))
-				w.is("the fourth", "dan", 1, denied(0, 9*sec, 10*sec))
-				w.clock.advance(9*sec - 1*us)
-				w.is("1µs before two leave", "dan", 1, denied(0, 1*us, 1*sec+1*us))
-				w.clock.advance(1 * us)
-				w.is("once two have left", "dan", 1, allowed(1, 10*sec, 3_333_334*us))
-				w.is("one of them", "bob", 5, allowed(0, 10*sec, 1*sec))
-				w.is("the other", "", 1, denied(0, 1*sec, 10*sec))
-				w.clock.advance(10 * sec)
-				w.is("after all have left", "", 0, allowed(3, 0, 10*sec))
-			}
-		},
-	},
 	{
 		name: "a value that keeps being used keeps its place",
 		why: "two values stay as long as each comes once a period, however often a third one tries to " +
@@ -203,34 +234,6 @@ var valueCases = []testCase{
 		},
 	},
 	{
-		name: "values count apart from units",
-		why: "the units of a rate are no values of the key, and values are no units; under another " +
-			"number or period values stay known, and a value that has left under one of two periods is " +
-			"gone (DESIGN 5, changing a limit under live state)",
-		run: func(t testing.TB, h Harness) {
-			w := h.distinctWorld(t, limits.Per(2, mins), ways[0])
-			rate := backends.Charge{Scope: "distinct", Key: "k",
-				Limit: limits.FixedWindow(limits.PerHour(5)), Cost: 5}
-			if !h.limits.has(rate.Limit) {
-				t.SkipNow()
-			}
-			w.is("ann", "ann", 1, allowed(1, mins, 30*sec))
-			w.clock.advance(20 * sec)
-			w.is("bob", "bob", 1, allowed(0, mins, 40*sec))
-			w.limit = limits.Distinct(limits.Per(1, hour))
-			w.is("bob under 1 an hour", "bob", 1, allowed(0, hour, hour))
-			w.is("ann under 1 an hour", "ann", 1, allowed(0, hour, hour))
-			w.is("cat under 1 an hour", "cat", 1, denied(0, hour, hour))
-			w.limit = limits.Distinct(limits.Per(3, mins))
-			w.is("cat under 3 a minute", "cat", 1, allowed(0, mins, mins))
-			w.clock.advance(mins)
-			w.limit = limits.Distinct(limits.Per(3, hour))
-			w.is("after the minute", "ann", 1, allowed(2, hour, 40*mins))
-			w.expect("a rate", []backends.Charge{rate}, allowed(0, hour-80*sec, hour-80*sec))
-			w.is("ann after the rate", "ann", 1, allowed(2, hour, 40*mins))
-		},
-	},
-	{
 		name: "no more values are admitted than the limit, whoever asks at once",
 		why: "many callers come at once with different values, and each value that got in gets in " +
 			"again (DESIGN 1: exact under any concurrency)",
@@ -316,6 +319,48 @@ var valueCases = []testCase{
 			}
 		},
 	},
+	stepBackCase(testCase{
+		name: "a smaller number in between forgets no value when the clock steps far back",
+		why: "8 of 10 values are known when the number becomes 2 and the clock steps back; once it is " +
+			"10 again, 2 are left (DESIGN 5, a clock that steps back)",
+		run: func(t testing.TB, h Harness) {
+			w := h.distinctWorld(t, limits.Per(10, mins), ways[0])
+			w.clock.advance(10 * day)
+			for i := range 8 {
+				w.take(w.charge(fmt.Sprint(i), 1)...)
+			}
+			w.limit = limits.Distinct(limits.Per(2, mins))
+			w.is("a known one under 2", "7", 1, allowed(0, mins, mins))
+			w.clock.advance(-day)
+			w.is("a new one under 2 after the step", "new", 1, denied(0, mins, mins))
+			w.limit = limits.Distinct(limits.Per(10, mins))
+			w.is("a look under 10", "new", 0, allowed(2, mins, 12*sec))
+			w.is("the oldest", "0", 1, allowed(2, mins, 12*sec))
+		},
+	}),
+	endCase("a charge that cost nothing in the end leaves no new value",
+		"the end of the first request with a value forgets it, unless others have had it since; a "+
+			"request costs one value at most, so the rest is forgiven (DESIGN 12)",
+		func(w endWorld) {
+			l := limits.Distinct(limits.PerHour(3))
+			if !w.limits.has(l) {
+				return
+			}
+			of := func(value string) begun {
+				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: valueOf(value)})
+			}
+			ann := of("ann")
+			w.clock.advance(1 * sec)
+			bob := of("bob")
+			w.clock.advance(1 * sec)
+			w.settles(bob, 5, limits.Settlement{Forgiven: 4})
+			w.settles(bob, 0, limits.Settlement{Returned: 1})
+			w.is(bob, allowed(2, hour-2*sec, 40*mins))
+			again := of("ann")
+			w.settles(ann, 0, limits.Settlement{})
+			w.settles(again, 0, limits.Settlement{})
+			w.is(bob, allowed(2, hour, 40*mins))
+		}),
 }
 
 // distinctWorld is a world whose requests charge one key with values.
