@@ -50,8 +50,8 @@ type Told struct {
 // Compiled is a limit, compiled for its family.
 type Compiled interface {
 	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
-	// It is the only arithmetic of a decision. value is what is counted where different values are.
-	// list stores the lists of a [Lister]; Decide changes none.
+	// It is the only arithmetic of a decision. value is that of the charge, for families that count
+	// different values. list stores the lists of a [Lister]; Decide changes none.
 	Decide(s Used, n, now int64, value uint64, list Entries) (after Used, told Told, fits bool)
 
 	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a

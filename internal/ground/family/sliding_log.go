@@ -13,7 +13,7 @@ func (l *slidingLog) Decide(
 	inUse := s.Sum() + s.Pending()
 	fits, ask := n == 0 || n <= l.Max-inUse, n
 	if fits {
-		s.B += n << 32
+		s.B += n * onePending
 		inUse += n
 		ask = 1
 	}
@@ -32,7 +32,7 @@ func (l *slidingLog) Begin(units, at int64) Used { return Used(LogOf(units, at))
 func (l *slidingLog) Store(used Used, now int64, _ uint64, list List) Used {
 	pending := Log(used).Pending()
 	s := Log(used).expire(now-l.Period, list)
-	s.B -= pending << 32
+	s.B -= pending * onePending
 	if s.Latest() > 0 && s.At != now {
 		s = s.push(list)
 	}
@@ -85,7 +85,7 @@ func (l *slidingLog) untilExpired(s Log, units, now int64, list Entries) int64 {
 
 func (l *slidingLog) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	n = l.owable(n, inUse)
-	s.B += n << 32
+	s.B += n * onePending
 	return s, n
 }
 
