@@ -136,10 +136,7 @@ func takingFrom(i uint32, list Entries) (Entry, uint32) {
 func (s Log) since(until int64, list Entries) Log {
 	head, sum := s.Head(), int64(0)
 	for head != 0 {
-		e := list.Get(head)
-		if e.Mark == isValue {
-			e = list.Get(e.Next)
-		}
+		e, _ := takingFrom(head, list)
 		if e.Word > until {
 			break
 		}
@@ -152,16 +149,12 @@ func (s Log) since(until int64, list Entries) Log {
 func (s Log) expire(until int64, list Entries) Log {
 	head, sum := s.Head(), int64(0)
 	for head != 0 {
-		e, i := list.Get(head), uint32(0)
-		if e.Mark == isValue {
-			i = e.Next
-			e = list.Get(i)
-		}
+		e, last := takingFrom(head, list)
 		if e.Word > until {
 			break
 		}
-		if list.Free(head); i != 0 {
-			list.Free(i)
+		if list.Free(head); last != head {
+			list.Free(last)
 		}
 		head, sum = e.Next, sum+int64(e.Units)
 	}
