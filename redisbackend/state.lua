@@ -178,7 +178,10 @@ write = function(s)
     end
     return
   end
-  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), owner.encode(s)
+  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), nil
+  if owner.encode then
+    more = owner.encode(s)
+  end
   if more or s.serial then
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
@@ -313,7 +316,7 @@ local function decode(key, limit, text, more, change)
     return nil
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
-  return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
+  return (more == '' or owner.read and owner.read(s, more)) and s.at < 9007199254740992
     and owner.decide(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
       limit.more) ~= nil
     and s

@@ -31,7 +31,7 @@ import (
 //	concurrency                           units held
 //
 // The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in
-// registers.
+// registers. Of B a store keeps 32 bits. In Redis numbers are 0 or more, and below 2⁵³.
 type Used struct {
 	At, A, B int64
 	Serial   uint16 // set by a store; a family sets it to 0 when it begins a new state
