@@ -143,12 +143,11 @@ func (sh *shard) displaceLocked(visits []visit, limit *scopedLimit, now int64) *
 	return sh.table.move(visits, from, victim)
 }
 
-// rememberedLocked returns the step for s, a state of limit that is displaced. Of a banned key it
-// keeps one unit less than the number that bans, so that no key inherits a ban.
+// rememberedLocked returns the step for s, a state of limit that is displaced.
 func (sh *shard) rememberedLocked(limit *scopedLimit, s family.Used, now int64) floorStep {
 	s, t, _ := limit.family.Decide(s, 0, now, 0, &sh.states.logs.nodes)
-	if limit.Bans {
-		return floorStep{min(s.B, limit.Max-1), s.At + limit.Period}
+	if units, until, ok := limit.family.Bequeath(s); ok {
+		return floorStep{units, until}
 	}
 	return floorStep{t.InUse, now + t.Reset}
 }

@@ -87,10 +87,14 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 	writes bool) family.Used {
 	from, s := st.limits.get(e.limitID), e.used()
 	if st.carries(e, limit, now) {
-		before, after := from.family.FreshAt(s), limit.family.FreshAt(s)
+		before := from.family.FreshAt(s)
 		if before <= now {
 			return family.Used{}
 		}
+		if limit.Given.Algorithm() != from.Given.Algorithm() { // of the same kind
+			s = limit.family.Adopt(from.family.Plain(s, now))
+		}
+		after := limit.family.FreshAt(s)
 		if limit.lister != nil { // drop what has expired under from
 			s = from.lister.Expire(s, now, &st.logs.nodes)
 			e.set(s)

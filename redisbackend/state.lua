@@ -63,6 +63,9 @@
 --   calendar  Q says which calendar
 --   kind      'bans' or 'values'; nil for rates. States of different kinds have different names, so
 --             that they never meet. Limits of such a kind share their states whatever they allow
+--   plain     returns at, a and b of an advanced state for another algorithm of the kind, as that
+--             whose file has no plain would have written them
+--   adopt     changes a state of such numbers to one of its own
 --   values    it counts the values of charges
 --   waits     returns the waits in a reply, as text
 --   encode    returns what version 2 adds, if anything
@@ -298,9 +301,11 @@ end
 -- sameState reports whether two limits share the states of their keys.
 local function sameState(limit, other)
   local owner = limit.family
-  return owner == other.family
-    and (owner.kind or limit.P == other.P and limit.R == other.R
-      and (limit.Q == other.Q or not owner.drains and not owner.calendar))
+  if owner.kind then
+    return owner.kind == other.family.kind
+  end
+  return owner == other.family and limit.P == other.P and limit.R == other.R
+    and (limit.Q == other.Q or not owner.drains and not owner.calendar)
 end
 
 -- decode returns the state of a key from its text; more is what version 2 adds. It returns nil if

@@ -1,6 +1,7 @@
 package limitstest
 
 import (
+	"math/big"
 	"math/rand/v2"
 
 	"github.com/weir-go/weir/limits"
@@ -161,9 +162,9 @@ type model interface {
 	mayOwe(u usage, x int64) int64
 
 	// refundable returns how many units of the i-th event a backend must return when the charge
-	// ends, and how many it may. settled returns u after a return.
+	// ends, and how many it may. returned returns u after a return of that event at now.
 	refundable(u usage, i int, e backends.Ending, x int64) (least, most int64)
-	settled(u usage) usage
+	returned(u usage, i int, units *big.Rat, now int64) usage
 
 	// untilOne bounds the wait for one unit of a key that has used all.
 	untilOne(l limits.Limit, now int64) int64
@@ -178,7 +179,6 @@ type rates struct{}
 
 func (rates) fresh(l limits.Limit, now int64) usage            { return usage{limit: l, at: now} }
 func (rates) turned(u usage, _ int64) usage                    { return u }
-func (rates) settled(u usage) usage                            { return u }
 func (rates) owing(u usage, x, n int64) usage                  { return u.plus(x, n) }
 func (rates) untilOne(l limits.Limit, _ int64) int64           { return micros(l) }
 func (rates) begun(limits.Limit, int64, int64) (int64, bool)   { return 0, true }
@@ -196,6 +196,8 @@ func (rates) sameCounting(a, b limits.Limit) bool {
 
 // rebased counts units as taken now. What a window owes, it owes on.
 func (rates) rebased(u usage, now int64) usage { return u.startingWith(u.inUse(u.at), now) }
+
+func (rates) returned(u usage, i int, units *big.Rat, _ int64) usage { return u.without(i, units) }
 
 // startingWith returns a usage of n units that count as taken now.
 func (u usage) startingWith(n, now int64) usage {

@@ -3,6 +3,7 @@ package limitstest
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"testing"
 
@@ -128,8 +129,8 @@ func (banModel) refundable(u usage, _ int, e backends.Ending, _ int64) (least, m
 	return n, n
 }
 
-func (banModel) settled(u usage) usage {
-	if u.curr == 0 {
+func (banModel) returned(u usage, i int, units *big.Rat, _ int64) usage {
+	if u = u.without(i, units); u.curr == 0 {
 		return fresh(u.limit, u.at)
 	}
 	return u

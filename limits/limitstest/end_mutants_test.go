@@ -15,7 +15,7 @@ const (
 )
 
 func isHeld(l limits.Limit) bool { return l.Algorithm().Holds() }
-func isBan(l limits.Limit) bool  { return l.Algorithm() == limits.AlgorithmBan }
+func isBan(l limits.Limit) bool  { return countedBy(l) == unitsOfBans }
 
 // edit changes the usage of the account of an ending.
 func (b *broken) edit(e backends.Ending, change func(u *usage, now int64)) {

@@ -105,7 +105,7 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	before := l[a]
 	_, most := l.refundable(now, a, e, t)
 	if most > 0 {
-		l.refund(a, t, new(big.Rat).SetInt64(most))
+		l.refund(now, a, t, new(big.Rat).SetInt64(most))
 	}
 	return limits.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
 }
@@ -163,13 +163,13 @@ func (u usage) without(i int, units *big.Rat) usage {
 }
 
 // refund takes units of the charge t out of the history of a.
-func (l ledger) refund(a account, t ticket, units *big.Rat) {
+func (l ledger) refund(now int64, a account, t ticket, units *big.Rat) {
 	u := l[a]
 	i := u.find(t)
 	if i < 0 {
 		return
 	}
-	l[a] = u.model().settled(u.without(i, units))
+	l[a] = u.model().returned(u, i, units, now)
 }
 
 // refundable returns how many units a backend must take out of the history of a key at the end of a

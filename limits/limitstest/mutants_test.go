@@ -168,7 +168,7 @@ func asking(name string, change func(b *broken, c *backends.Charge), caughtBy ..
 
 func deniedForAWhile(d *limits.Decision) bool { return !d.Allowed && d.RetryAfter != limits.Never }
 
-var mutants = append(append(endMutants, valueMutants...), []mutant{
+var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []mutant{
 	{
 		name: "a denied request consumes what there is",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {

@@ -24,6 +24,7 @@ type usage struct {
 	debt  int64  // fixed, anchored and calendar windows: units that the next one starts with
 	until int64  // bans: when the ban ends; 0: not banned
 	held  []hold // concurrency limits
+	own   any    // what only the model of the algorithm knows
 
 	change *change // the units in use when the limit changed; nil: none that count
 

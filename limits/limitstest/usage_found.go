@@ -107,8 +107,12 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	u = u.changedTo(l, now)
 	if sameCounting(u.limit, l) && !u.isUnused(now) {
+		x := max(now, u.at)
+		if u.limit.Algorithm() != l.Algorithm() {
+			u = u.model().under(u, l, x)
+		}
 		if u.limit = l; !u.isUnused(now) {
-			return u, max(now, u.at)
+			return u, x
 		}
 	}
 	found := fresh(l, now)
@@ -157,7 +161,11 @@ func maxStepBack(l limits.Limit) int64 {
 	return algorithmOf(l).model.stepBack(l)
 }
 
-// sameCounting reports whether b can use a usage of a as it is.
+// sameCounting reports whether b can use a usage of a as it is, but for what [model].under changes.
+// Limits of a kind other than rates share their states.
 func sameCounting(a, b limits.Limit) bool {
-	return a.Algorithm() == b.Algorithm() && algorithmOf(a).model.sameCounting(a, b)
+	if a.Algorithm() != b.Algorithm() {
+		return countedBy(a) == countedBy(b) && !isRate(a)
+	}
+	return algorithmOf(a).model.sameCounting(a, b)
 }

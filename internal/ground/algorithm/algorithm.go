@@ -40,6 +40,7 @@ const (
 	Periods             // 100/month, a period of the calendar
 	Burst               // 100; the units of the rate unless a text says otherwise
 	Lasting             // 1h; this form and those that follow are durations
+	Growing             // 24h, as long as Lasting at least
 )
 
 // Redis is what redisbackend knows of an algorithm.
@@ -181,6 +182,16 @@ var table = [...]Algorithm{
 		Parameters: []Parameter{{Form: Rate}}, Most: 1000,
 		Traits:  Traits{Kind: Values, Lists: true, Values: true},
 		Redis:   Redis{'d', "distinct", 3, 8, 8},
+		Picture: Window,
+	},
+	{
+		Name: "growing-ban", Word: "ban", Noun: "growing ban",
+		Example: "ban 5/10m for 1h growing to 1d",
+		Parameters: []Parameter{{Form: Rate}, {Words: "for", Form: Lasting},
+			{Words: "growing to", Form: Growing, Method: "Growing"}},
+		Most:    10_000_000,
+		Traits:  Traits{Kind: Bans, Ends: true, Bans: true},
+		Redis:   Redis{'w', "growing_ban", 3, 1, 1},
 		Picture: Window,
 	},
 }

@@ -9,11 +9,7 @@ package family
 // and leaves the sum.
 type distinct struct{ slidingLog }
 
-// newDistinct sets one scale for all periods: a log means the same under each.
-func newDistinct(l Numbers) Compiled {
-	l.scale = [2]int64{}
-	return &distinct{slidingLog{l}}
-}
+func newDistinct(l Numbers) Compiled { return &distinct{slidingLog{l}} }
 
 func (l *distinct) Decide(
 	used Used, n, now int64, value uint64, list Entries,

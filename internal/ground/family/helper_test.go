@@ -274,7 +274,7 @@ func (k *key) untrue(s step, o outcome) string {
 	if k.Lists && o.InUse == 0 {
 		fresh = 0 // and the instant is that of a taking that was returned
 	}
-	if o.Reset != fresh {
+	if _, grows := k.limit.(*growingBan); o.Reset != fresh && !(grows && o.Reset < fresh) {
 		return fmt.Sprintf("it is fresh after %v", duration(fresh))
 	}
 	ask := int64(1)

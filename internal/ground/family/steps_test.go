@@ -42,6 +42,10 @@ func specifyTable(t *testing.T, table steps.Table, i int) {
 		if !k.Carries(&before) || k.Values && k.Period != before.Period {
 			return
 		}
+		if k.Given.Algorithm() != writer.numbers().Given.Algorithm() { // of the same kind
+			k.used = k.limit.Adopt(writer.Plain(k.used, begins))
+			writer = k.limit
+		}
 		for _, s := range phase.Steps {
 			found := k.used
 			if k.makes(t, s); k.used != found {
