@@ -6,7 +6,7 @@ require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/dunglas/httpsfv v1.1.2
 	github.com/gin-gonic/gin v1.9.1
-	github.com/go-chi/chi/v5 v5.3.0
+	github.com/go-chi/chi/v5 v5.2.3
 	github.com/google/go-cmp v0.5.5
 	github.com/hashicorp/golang-lru/v2 v2.0.2
 	github.com/labstack/echo/v4 v4.16.4

@@ -1,5 +1,9 @@
 // Package chimw limits the requests of chi routers.
 //
+//	go get github.com/weir-go/weir/chimw github.com/go-chi/chi/v5@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // chi uses the handlers and middleware of net/http, so [Limiter] is the one of package nethttp.
 // This package adds key functions that know chi's routes.
 //

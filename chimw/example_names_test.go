@@ -1,13 +1,14 @@
 package chimw_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
@@ -158,19 +159,35 @@ func ExamplePathParam() {
 	// GET /users/2 200 hi
 }
 
-// The client address that chi finds, after telling chi which proxies to believe.
+// The client address that earlier middleware found. With chi 5.3.0 or later it is one of chi's own,
+// such as middleware.ClientIPFromXFF("192.0.2.0/24"), and the function middleware.GetClientIPAddr.
 func ExampleClientIP() {
+	type key struct{}
+	fromProxy := func(next http.Handler) http.Handler { // the only way to this server
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if addr, err := netip.ParseAddr(r.Header.Get("X-Real-IP")); err == nil {
+				r = r.WithContext(context.WithValue(r.Context(), key{}, addr))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	found := func(ctx context.Context) netip.Addr {
+		addr, _ := ctx.Value(key{}).(netip.Addr)
+		return addr
+	}
 	r := chi.NewRouter()
-	r.Use(middleware.ClientIPFromXFF("192.0.2.0/24"))
-	r.Use(oncePerDay(keyfuncs.Address(chimw.ClientIP)).Handler)
+	r.Use(fromProxy)
+	r.Use(oncePerDay(keyfuncs.Address(chimw.ClientIP(found))).Handler)
 	r.Get("/", hi)
 	visit(r,
-		"GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7",
-		"GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7", // the left address is forged
+		"GET /; X-Real-IP: 203.0.113.7",
+		"GET /; X-Real-IP: 203.0.113.7",
+		"GET /; X-Real-IP: 203.0.113.8",
 	)
 	// Output:
-	// GET /; X-Forwarded-For: 198.51.100.1, 203.0.113.7 200 hi
-	// GET /; X-Forwarded-For: 198.51.100.2, 203.0.113.7 429 denied
+	// GET /; X-Real-IP: 203.0.113.7 200 hi
+	// GET /; X-Real-IP: 203.0.113.7 429 denied
+	// GET /; X-Real-IP: 203.0.113.8 200 hi
 }
 
 func ExamplePlainText() {

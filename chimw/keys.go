@@ -1,6 +1,7 @@
 package chimw
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -8,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
@@ -88,7 +88,7 @@ func unescaped(rctx *chi.Context, r *http.Request, value string) string {
 }
 
 // isPartOf reports whether routed is path without its trailing slash, as after
-// [middleware.StripSlashes], without its format, as after [middleware.URLFormat], or
+// chi's StripSlashes, without its format, as after its URLFormat, or
 // without both.
 func isPartOf(path, routed string) bool {
 	rest, ok := strings.CutPrefix(path, routed)
@@ -99,22 +99,30 @@ func isPartOf(path, routed string) bool {
 	return ok && !strings.ContainsAny(format, "./")
 }
 
-// ClientIP returns the address that [middleware.GetClientIPAddr] returns. It is for programs that
-// use one of chi's ClientIPFrom middlewares before the limiter and want to configure trust in one
-// place:
+// ClientIP returns the source of the address that get finds in the context of a request. It is for
+// programs that use one of chi's ClientIPFrom middlewares, which chi has since 5.3.0, before the
+// limiter and want to configure trust in one place:
 //
-//	Key: keyfuncs.Address(chimw.ClientIP)
+//	Key: keyfuncs.Address(chimw.ClientIP(middleware.GetClientIPAddr))
 //
-// It fails if the middleware found no address, or is missing.
+// The source fails if get finds no address, as where the middleware is missing. If get is nil, the
+// result is nil.
 //
 // Another address costs a client what that middleware demands. Do not put chi's middleware.RealIP
 // before any limiter: it believes every client.
-func ClientIP(r *http.Request) (netip.Addr, error) {
-	addr := middleware.GetClientIPAddr(r.Context())
-	if !addr.IsValid() {
-		return netip.Addr{}, errNoClientIP
+func ClientIP(
+	get func(context.Context) netip.Addr,
+) func(*http.Request) (netip.Addr, error) {
+	if get == nil {
+		return nil
 	}
-	return addr, nil
+	return func(r *http.Request) (netip.Addr, error) {
+		addr := get(r.Context())
+		if !addr.IsValid() {
+			return netip.Addr{}, errNoClientIP
+		}
+		return addr, nil
+	}
 }
 
 var errOutside error = &failure.Safe{

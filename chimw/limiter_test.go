@@ -12,7 +12,6 @@ import (
 
 	"github.com/weir-go/weir/chimw"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/proof/parity"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
@@ -106,56 +105,6 @@ func TestPagesThatDoNotExistAreCountedWhereTheLimiterIs(t *testing.T) {
 		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
 	want(t, r, "GET", "/no/such/page", 410)
 	want(t, r, "GET", "/no/such/page", 429)
-	want(t, r, "GET", "/", 200)
-}
-
-func TestChisClientAddressIsUsedOnlyIfAskedFor(t *testing.T) {
-	forged := []string{"X-Real-IP: 198.51.100.1", "X-Forwarded-For: 198.51.100.1", "True-Client-IP: 198.51.100.1"}
-
-	r := chi.NewRouter()
-	r.Use(middleware.ClientIPFromHeader("X-Real-IP"))
-	r.Use(perDay(1, keyfuncs.Address(keyfuncs.Peer)).Handler)
-	r.Get("/", ok)
-	want(t, r, "GET", "/", 200)
-	want(t, r, "GET", "/", 429, forged...)
-
-	r = chi.NewRouter()
-	r.Use(middleware.ClientIPFromHeader("X-Real-IP"))
-	r.Use(perDay(1, keyfuncs.Address(chimw.ClientIP)).Handler)
-	r.Get("/", ok)
-	want(t, r, "GET", "/", 200, "X-Real-IP: 198.51.100.1")
-	want(t, r, "GET", "/", 429, "X-Real-IP: ::ffff:198.51.100.1")
-	want(t, r, "GET", "/", 200, "X-Real-IP: 2001:db8::1")
-	want(t, r, "GET", "/", 429, "X-Real-IP: 2001:db8::2") // one /64
-	want(t, r, "GET", "/", 503)
-
-	r = chi.NewRouter() // without the middleware
-	r.Use(perDay(1, keyfuncs.Address(chimw.ClientIP)).Handler)
-	r.Get("/", ok)
-	want(t, r, "GET", "/", 503, forged...)
-}
-
-// The limiter of docs/migrating.md, section "RealIP before httprate", where RealIP was in front
-// of httprate and has not been removed.
-func TestBehindChisRealIPNobodyIsTakenForAnother(t *testing.T) {
-	limit := chimw.MustNew(chimw.Config{
-		Rules: []chimw.Rule{{
-			Name:  "per-client",
-			Limit: limits.SlidingWindow(limits.PerMinute(100)),
-			Key:   keyfuncs.Address(keyfuncs.Peer),
-		}},
-		Headers: headers.Options{Formats: []headers.Format{headers.GitHub}},
-	})
-	r := chi.NewRouter()
-	//lint:ignore SA1019 deprecated, and in use
-	r.Use(middleware.RealIP)
-	r.Use(limit.Handler)
-	r.Get("/", ok)
-	for _, header := range []string{"X-Real-IP", "X-Forwarded-For", "True-Client-IP"} {
-		for _, address := range []string{"198.51.100.1", "2001:db8::1"} {
-			want(t, r, "GET", "/", 503, header+": "+address)
-		}
-	}
 	want(t, r, "GET", "/", 200)
 }
 

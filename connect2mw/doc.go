@@ -2,6 +2,10 @@
 // protocols Connect, gRPC and gRPC-Web and within a process, and makes a client follow the limits of
 // servers. Package connectmw is for Connect v1.
 //
+//	go get github.com/weir-go/weir/connect2mw connectrpc.com/connect/v2@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each call against its rules before its message is read:
 //
 //	limiter := connect2mw.MustNew(connect2mw.Config{

@@ -1,6 +1,10 @@
 // Package connectmw limits the calls of a Connect server, in its protocols Connect, gRPC and
 // gRPC-Web, and makes a client follow the limits of servers.
 //
+//	go get github.com/weir-go/weir/connectmw connectrpc.com/connect@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each call against its rules before its handler runs:
 //
 //	limiter := connectmw.MustNew(connectmw.Config{

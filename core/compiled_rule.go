@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/ground/bounds"
@@ -16,9 +17,9 @@ type compiledRule[R any] struct {
 	ruleIdentity              // for keys for which the rule is enforced
 	shadowed     ruleIdentity // for the other keys
 	Rule[R]
-	backend backends.Backend
-	digester
-	varies bool // whether it has a LimitFor
+	backend  backends.Backend
+	digester backends.Digester // nil: see valueSeed
+	varies   bool              // whether it has a LimitFor
 }
 
 // find calls the functions of rule on r, and fills in ch.
@@ -130,21 +131,30 @@ func (rule *compiledRule[R]) as(key string) *ruleIdentity {
 	return &rule.shadowed
 }
 
-// value calls rule.Value and returns the digest of the result. A request without the value has the
+// valueSeed makes the numbers of values, unless a [backends.Digester] does. It is secret, so a client
+// cannot choose values that collide.
+var valueSeed = maphash.MakeSeed()
+
+// value calls rule.Value and returns the number of the result. A request without the value has the
 // value "".
-func (rule *compiledRule[R]) value(r R, key string) (digest uint64, err error) {
+func (rule *compiledRule[R]) value(r R, key string) (number uint64, err error) {
 	returned := false
 	defer rule.recovered(failure.Key, &returned, &err)
 	value, err := rule.Value(r)
-	returned = true
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrAbsent):
-		value = ""
-	case errors.Is(err, ErrDoesNotApply):
-		return 0, err
-	default:
-		return 0, rule.failed(failure.Key, fmt.Errorf("value: %w", err))
+		value, err = "", nil
+	case !errors.Is(err, ErrDoesNotApply):
+		err = rule.failed(failure.Key, fmt.Errorf("value: %w", err))
 	}
-	return rule.digest(rule.scope, key, value), nil
+	switch {
+	case err != nil:
+	case rule.digester == nil:
+		number = maphash.String(valueSeed, value)
+	default:
+		number = rule.digester.Digest(rule.scope, key, value)
+	}
+	returned = true
+	return number, err
 }

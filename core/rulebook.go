@@ -206,8 +206,9 @@ func (book *rulebook[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		shadowed := enforced
 		shadowed.mode = Shadow
 		b := book.backendOf(&rule)
+		digester, _ := backends.As[backends.Digester](b)
 		set.rules = append(set.rules,
-			compiledRule[R]{enforced, shadowed, rule, b, newDigester(b), rule.varies()})
+			compiledRule[R]{enforced, shadowed, rule, b, digester, rule.varies()})
 	}
 	n := len(set.rules)
 	set.fast = set.findFastPath()

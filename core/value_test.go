@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -207,5 +208,31 @@ func TestADecisionOnAValueAllocatesNothing(t *testing.T) {
 		l.DecideInto(context.Background(), request{user: "a", route: "ann"}, &o)
 	}); n != 0 || !o.Allowed() {
 		t.Errorf("%v allocations, %v", n, o.Verdict())
+	}
+}
+
+// sharing is a backend that makes the numbers of values, as one that several processes share does.
+type sharing struct {
+	backends.Backend
+	got []string
+}
+
+func (s *sharing) Unwrap() backends.Backend { return s.Backend }
+
+func (s *sharing) Digest(scope, key, value string) uint64 {
+	s.got = append(s.got, scope+"/"+key+"/"+value)
+	return uint64(len(value)) // so "ann" and "bob" are one value
+}
+
+func TestASharedBackendMakesTheNumberOfAValueOnce(t *testing.T) {
+	b := &sharing{Backend: memory.MustNew(memory.Options{})}
+	l := core.MustNew(core.Config[request]{Backend: b, Rules: []core.Rule[request]{namesRule()}})
+	for _, name := range []string{"ann", "bob", "", "cat"} {
+		decide(t, l, request{user: "a", route: name}, core.Allowed)
+	}
+	decide(t, l, request{user: "a", route: "dora"}, core.Denied)
+	want := []string{"login/a/ann", "login/a/bob", "login/a/", "login/a/cat", "login/a/dora"}
+	if !slices.Equal(b.got, want) {
+		t.Errorf("%q, want %q", b.got, want)
 	}
 }

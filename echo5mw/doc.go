@@ -1,5 +1,9 @@
 // Package echo5mw limits the requests of echo handlers, version 5.
 //
+//	go get github.com/weir-go/weir/echo5mw github.com/labstack/echo/v5@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each request against its rules before the next handler sees it. It describes
 // the decision in response header fields and answers requests that are denied. It wraps all routes,
 // the routes of a group, or a single route:

@@ -68,32 +68,38 @@ func TestTheLogInBansAddressesThatFail(t *testing.T) {
 	})
 }
 
-// Units that are taken in Redis stand for failures after which earlier bans have ended.
+// Short bans that are taken in Redis stand for earlier ones, which have ended.
 func TestBansOfTheLogInGrow(t *testing.T) {
 	addr := freeAddr(t)
 	startRedisServer(t, addr)
 	url, redis := start(t, "systems/login", "REDIS_URL=redis://"+addr), redisOf(t, addr, "login")
+	short := limits.Ban(limits.Per(1, time.Minute), time.Millisecond).Growing(24 * time.Hour)
+	earlier := func(rule, key string, bans int) {
+		for bans > 0 {
+			out := make([]limits.Decision, 1)
+			err := redis.Take(t.Context(), []backends.Charge{{Scope: rule, Key: key, Limit: short, Cost: 1}}, out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out[0].Allowed { // otherwise the last one has not ended
+				bans--
+			}
+		}
+	}
+	earlier("address", "127.0.0.1", 1)
 	for _, step := range []struct {
-		user, rule string
-		ban        limits.Limit
-		lasts      time.Duration
-	}{
-		{"user1", "user-quarter", limits.Ban(limits.Per(10, time.Hour), 15*time.Minute), 15 * time.Minute},
-		{"user2", "user-day", limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
-		{"user3", "address-day", limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour), 24 * time.Hour},
-	} {
-		key := "user:" + keyfuncs.Digest(step.user)
-		if step.rule == "address-day" {
-			key = "127.0.0.1"
-		}
-		earlier := step.ban.Rate().Units - 1
-		if step.rule == "address-day" {
-			earlier -= 2 // of the two users before
-		}
-		use(t, redis, backends.Charge{Scope: step.rule, Key: key, Limit: step.ban, Cost: earlier})
-		logIn(t, url, step.user, "guess").want(t, http.StatusUnauthorized)
+		user  string
+		bans  int
+		lasts time.Duration
+	}{{"user1", 0, time.Minute}, {"user2", 1, 2 * time.Minute}, {"user3", 3, 8 * time.Minute}} {
+		earlier("user", "user:"+keyfuncs.Digest(step.user), step.bans)
+		fails(t, url, step.user, 5)
 		bannedFor(t, logIn(t, url, step.user, "right"), step.lasts)
 	}
+	fails(t, url, "user4", 4)
+	fails(t, url, "user5", 4)
+	fails(t, url, "user6", 2)
+	bannedFor(t, logIn(t, url, "user7", "right"), 30*time.Minute)
 }
 
 func TestWithoutRedisNobodyLogsIn(t *testing.T) {
@@ -118,7 +124,7 @@ func fails(t *testing.T, url, user string, n int) {
 
 func TestTheLogInForgivesAUserThatSucceeds(t *testing.T) {
 	onBoth(t, "login", func(t *testing.T, url string) {
-		for range 3 { // twelve failures: without forgiving, the tenth bans for a quarter of an hour
+		for range 3 { // twelve failures: without forgiving, the fifth bans
 			fails(t, url, "ann", 4)
 			logIn(t, url, "ann", "right").want(t, http.StatusOK)
 		}

@@ -1,5 +1,9 @@
 // Package fibermw limits the requests of Fiber handlers, version 3.
 //
+//	go get github.com/weir-go/weir/fibermw github.com/gofiber/fiber/v3@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each request against its rules before the next handler sees it. It describes
 // the decision in response header fields and answers requests that are denied. It wraps all routes,
 // the routes of a group, or a single route:

@@ -1,5 +1,9 @@
 // Package ginmw limits the requests of gin handlers.
 //
+//	go get github.com/weir-go/weir/ginmw github.com/gin-gonic/gin@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each request against its rules before the handlers after it. It describes the
 // decision in response header fields and answers requests that are denied. It goes before all
 // routes, the routes of a group, or a single route:

@@ -1,6 +1,10 @@
 // Package grpcmw limits the calls of a gRPC server, and makes a client follow the limits of
 // servers.
 //
+//	go get github.com/weir-go/weir/grpcmw google.golang.org/grpc@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] decides each call against its rules before its handler runs. Install its tap and both
 // interceptors: the one for unary calls does not see streams.
 //

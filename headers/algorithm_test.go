@@ -50,7 +50,7 @@ func TestTheAnswersOfEachAlgorithm(t *testing.T) {
 	}
 	// have tests of their own
 	own := []limits.Algorithm{limits.AlgorithmConcurrent, limits.AlgorithmBan,
-		limits.AlgorithmCalendar, limits.AlgorithmDistinct}
+		limits.AlgorithmCalendar, limits.AlgorithmDistinct, limits.AlgorithmGrowingBan}
 	for i, algorithm := range slices.DeleteFunc(limits.Algorithms(),
 		func(a limits.Algorithm) bool { return slices.Contains(own, a) }) {
 		if i >= len(tests) || tests[i].limit.Algorithm() != algorithm {

@@ -9,9 +9,15 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// A ban of an hour for 5 units in 10 minutes.
+// A ban of an hour for 5 units in 10 minutes. Whether bans grow is not told.
 func TestTheAnswersOfABan(t *testing.T) {
-	ban := published{Name: "ban", Limit: limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)}
+	limit := limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)
+	t.Run("plain", func(t *testing.T) { answersOfABan(t, limit) })
+	t.Run("growing", func(t *testing.T) { answersOfABan(t, limit.Growing(24*time.Hour)) })
+}
+
+func answersOfABan(t *testing.T, limit limits.Limit) {
+	ban := published{Name: "ban", Limit: limit}
 	policies := []published{ban}
 	const rest = 59*time.Minute + 59*time.Second + time.Microsecond
 	tests := []struct {

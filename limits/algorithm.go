@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,10 +26,14 @@ const (
 	AlgorithmBan                                 // ban 10/10m for 1h
 	AlgorithmCalendar                            // calendar 10000/month from 15 in Europe/Berlin
 	AlgorithmDistinct                            // distinct 5/10m
+	AlgorithmGrowingBan                          // ban 5/10m for 1h growing to 1d
 )
 
 // defaultAlgorithm is the algorithm of a text that names none.
 const defaultAlgorithm = AlgorithmSlidingWindow
+
+// grownAlgorithm is the algorithm of a ban that [Limit.Growing] returns.
+const grownAlgorithm = AlgorithmGrowingBan
 
 // Algorithms returns all algorithms in the order of their constants.
 func Algorithms() []Algorithm {
@@ -59,12 +64,14 @@ func (a Algorithm) HasBurst() bool { return algorithm.Of(a).Drains }
 // CountsValues reports whether a limit counts the different values of a key, as [Distinct] does.
 func (a Algorithm) CountsValues() bool { return algorithm.Of(a).Values }
 
-// algorithmNames returns the names of all algorithms in the order of their constants.
-func algorithmNames() (names []string) {
-	for _, a := range Algorithms() {
-		names = append(names, a.String())
+// firstWords returns the words with which texts begin, in the order of the constants.
+func firstWords() (words []string) {
+	for _, row := range algorithm.All() {
+		if word := row.FirstWord(); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
 	}
-	return names
+	return words
 }
 
 // withArticle returns a's name with its article.

@@ -30,6 +30,7 @@ func ExampleAlgorithms() {
 	// ban
 	// calendar
 	// distinct
+	// growing-ban
 }
 
 // job is a request of an application that is not about HTTP at all.
@@ -254,6 +255,46 @@ func ExampleDistinct() {
 	// 09:43 ann true 0 new ones left, retry in 0s
 	// 09:44 root false 0 new ones left, retry in 8m0s
 	// 09:45 bob true 0 new ones left, retry in 0s
+}
+
+// Five failures ban for an hour, and five more, soon after, for two.
+func ExampleLimit_Growing() {
+	now := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	store := memory.MustNew(memory.Options{Clock: func() time.Time { return now }})
+	ban := limits.Ban(limits.Per(5, 10*time.Minute), time.Hour).Growing(4 * time.Hour)
+	failures := []backends.Charge{{Scope: "login", Key: "ann", Limit: ban, Cost: 5}}
+	decision := make([]limits.Decision, 1)
+	for range 5 {
+		if err := store.Take(context.Background(), failures, decision); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(now.Format("15:04"), "banned for", decision[0].ResetAfter)
+		now = now.Add(decision[0].ResetAfter)
+	}
+	now = now.Add(ban.Longest()) // nothing happens for so long
+	if err := store.Take(context.Background(), failures, decision); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(now.Format("15:04"), "banned for", decision[0].ResetAfter)
+	// Output:
+	// 09:00 banned for 1h0m0s
+	// 10:00 banned for 2h0m0s
+	// 12:00 banned for 4h0m0s
+	// 16:00 banned for 4h0m0s
+	// 20:00 banned for 4h0m0s
+	// 04:00 banned for 1h0m0s
+}
+
+func ExampleLimit_Longest() {
+	ban := limits.Ban(limits.Per(5, 10*time.Minute), time.Hour)
+	fmt.Println(ban.Lasting(), ban.Longest())
+	ban = ban.Growing(24 * time.Hour)
+	fmt.Println(ban.Lasting(), ban.Longest())
+	fmt.Println(ban)
+	// Output:
+	// 1h0m0s 1h0m0s
+	// 1h0m0s 24h0m0s
+	// ban 5/10m for 1h growing to 1d
 }
 
 // A plan of three requests a month, from the 15th.

@@ -29,6 +29,7 @@ type Limit struct {
 type extra struct {
 	period  Period        // of the calendar
 	lasting time.Duration // of a ban
+	longest time.Duration // of a ban that grows
 }
 
 // extras returns the extra parameters of l.
@@ -45,6 +46,26 @@ func (l Limit) with(e extra) Limit {
 	return l
 }
 
+// Growing returns a [Ban] whose bans grow: each further ban of a key that begins soon after the last
+// one is twice as long, up to longest. For example
+//
+//	limits.Ban(limits.Per(5, 10*time.Minute), time.Hour).Growing(24*time.Hour)
+//
+// bans for one hour, then 2, 4, 8, 16 and 24. Soon means less than longest after the end of the ban
+// before: such bans are in a row. A key that is not banned for so long starts anew, with an hour.
+// Denied requests lengthen no ban, and neither does a look. If the end of a request lifts a ban,
+// later bans are as long as without it.
+//
+// longest is at least as long as the ban lasts, and at most 366 days, rounded to a microsecond. The
+// number of a ban that grows is 1 to 10,000,000. It counts up to 67,108,863 units; from that number
+// an ending returns nothing.
+func (l Limit) Growing(longest time.Duration) Limit {
+	l.algorithm = grownAlgorithm
+	e := l.extras()
+	e.longest = longest.Round(time.Microsecond)
+	return l.with(e)
+}
+
 // Algorithm returns the algorithm of l.
 func (l Limit) Algorithm() Algorithm { return l.algorithm }
 
@@ -57,11 +78,23 @@ func (l Limit) Rate() Rate { return l.rate }
 // or ban.
 func (l Limit) Burst() int64 { return l.burst }
 
-// Lasting returns how long a ban lasts, and 0 for other limits.
+// Lasting returns how long a ban lasts, the first of a row if bans grow, and 0 for other limits.
 func (l Limit) Lasting() time.Duration { return l.extras().lasting }
 
+// Longest returns how long a ban lasts at most: the longest if bans grow ([Limit.Growing]),
+// otherwise as Lasting.
+func (l Limit) Longest() time.Duration {
+	e := l.extras()
+	return max(e.lasting, e.longest)
+}
+
 // Period returns the period of a calendar limit, and "" for other limits.
-func (l Limit) Period() Period { return l.extras().period }
+func (l Limit) Period() Period {
+	if l.extra == (unique.Handle[extra]{}) { // package memory asks on every charge
+		return ""
+	}
+	return l.extra.Value().period
+}
 
 // Window returns the window that contains an instant. The end belongs to the next window. ok is
 // true for a legal [FixedWindow], [SlidingWindow] or [Calendar] limit: all its keys have the same
@@ -240,12 +273,7 @@ var forms = [...]form{
 		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.rate.checkPeriod()) },
 	},
 	algorithm.Units: {
-		text: "units",
-		read: func(l *Limit, value string) (err error) {
-			l.burst, err = parseUnits(value)
-			return err
-		},
-		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		text: "units", read: readBurst, write: writeBurst,
 		check: func(l Limit) error {
 			if most := algorithm.Of(l.algorithm).Most; l.burst < 1 || l.burst > most {
 				return fmt.Errorf("%s must be 1 to %d (got %d)", l.algorithm.withArticle(), most, l.burst)
@@ -264,12 +292,7 @@ var forms = [...]form{
 		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.Period().validate()) },
 	},
 	algorithm.Burst: {
-		text: "n",
-		read: func(l *Limit, value string) (err error) {
-			l.burst, err = parseUnits(value)
-			return err
-		},
-		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		text: "n", read: readBurst, write: writeBurst,
 		check: func(l Limit) error {
 			if l.burst < 1 || l.burst > maxUnits {
 				return fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst)
@@ -278,12 +301,41 @@ var forms = [...]form{
 		},
 	},
 	algorithm.Lasting: durationForm("last", func(e *extra) *time.Duration { return &e.lasting }),
+	algorithm.Growing: growingForm(),
 }
+
+// growingForm is the form of the length to which bans grow.
+func growingForm() form {
+	f := durationForm("grow to", func(e *extra) *time.Duration { return &e.longest })
+	isDuration := f.check
+	f.check = func(l Limit) error {
+		e := l.extras()
+		switch {
+		case e.lasting == 0:
+			return errors.New("only a ban grows: write Ban(rate, lasting).Growing(longest)")
+		case e.longest < e.lasting:
+			return fmt.Errorf("a ban of %s must grow to as much at least (got %s)",
+				shortDuration(e.lasting), shortDuration(e.longest))
+		}
+		return isDuration(l)
+	}
+	return f
+}
+
+func readBurst(l *Limit, value string) (err error) {
+	l.burst, err = parseUnits(value)
+	return err
+}
+
+func writeBurst(l Limit) string { return strconv.FormatInt(l.burst, 10) }
 
 // durationForm is the form of an extra parameter of 1ms to 366 days. A limit must do so: "last".
 func durationForm(does string, of func(*extra) *time.Duration) (f form) {
 	f.text = "duration"
 	f.read = func(l *Limit, value string) error {
+		if len(strings.Fields(value)) != 1 {
+			return errForm
+		}
 		d, err := parsePeriod(strings.ToLower(value))
 		e := l.extras()
 		*of(&e) = d.Round(time.Microsecond)

@@ -43,7 +43,7 @@ func parseLimit(s string) (Limit, error) {
 		l.algorithm = Algorithm(algorithm.Named(word, parts))
 		if l.algorithm == 0 {
 			return Limit{}, fmt.Errorf("unknown algorithm %.30q: use one of %s", word,
-				strings.Join(algorithmNames(), ", "))
+				strings.Join(firstWords(), ", "))
 		}
 	}
 	row := algorithm.Of(l.algorithm)
@@ -95,7 +95,13 @@ func syntaxError(word string, row *algorithm.Algorithm) error {
 		}
 		want += " " + text
 	}
-	return fmt.Errorf("want %s, such as %q", want, row.Example)
+	examples := strconv.Quote(row.Example)
+	for _, other := range algorithm.All() {
+		if other.FirstWord() == row.FirstWord() && other.Name != row.Name {
+			examples += " or " + strconv.Quote(other.Example)
+		}
+	}
+	return fmt.Errorf("want %s, such as %s", want, examples)
 }
 
 // parseRate reads "100/minute" or "100 per minute".

@@ -1,6 +1,10 @@
 // Package mcpmw limits the calls of a server of the Model Context Protocol (MCP) that is written
 // with the official Go SDK.
 //
+//	go get github.com/weir-go/weir/mcpmw github.com/modelcontextprotocol/go-sdk@latest
+//
+// Without @latest a new program gets the oldest release that works, which is all that weir asks for.
+//
 // A [Limiter] is receiving middleware. It decides each call against its rules before its handler
 // runs:
 //

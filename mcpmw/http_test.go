@@ -286,3 +286,28 @@ func TestTheFirstQuestionOfAClientPasses(t *testing.T) {
 		}
 	}
 }
+
+// Before 1.7 the SDK read it all into memory, before any rule of this package.
+func TestTheSDKRefusesAnEndlessBody(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "server", Version: "1"}, nil)
+	handler := mcpmw.WithRequest(
+		mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	body := io.LimitReader(endless{}, 1<<30)
+	r := httptest.NewRequest("POST", "/", io.NopCloser(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if left := body.(*io.LimitedReader).N; w.Code != http.StatusRequestEntityTooLarge || left < 1<<29 {
+		t.Errorf("status %d, and %d bytes are left, want 413 and most", w.Code, left)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}

@@ -200,6 +200,7 @@ func TestTheMiddlewareDoesNothingInAClient(t *testing.T) {
 	asked := 0
 	handler := l.Middleware()(func(context.Context, string, mcp.Request) (mcp.Result, error) {
 		asked++
+		//lint:ignore SA1019 deprecated, and in use
 		return new(mcp.ListRootsResult), nil
 	})
 	for range 3 {
@@ -369,6 +370,7 @@ func TestResultsOfAllMethodsHaveFields(t *testing.T) {
 	})
 	check("completion/complete", complete, err)
 	// The results of these methods may be empty.
+	//lint:ignore SA1019 deprecated, and in use
 	wantAllowed(t, s.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}))
 	wantAllowed(t, s.Subscribe(ctx, &mcp.SubscribeParams{URI: "file:///r"}))
 	wantAllowed(t, s.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: "file:///r"}))

@@ -23,7 +23,8 @@ func TestTheSchemaHasATextOfEveryAlgorithm(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := regexp.MustCompile(`(\[algorithm\] units/period \[burst n\]\.",\s*"examples": ).*`)
-	want := line.ReplaceAll(policy.Schema(), append([]byte("${1}"), bytes.ReplaceAll(text, []byte(`","`), []byte(`", "`))...))
+	spaced := bytes.ReplaceAll(text, []byte(`","`), []byte(`", "`))
+	want := line.ReplaceAll(policy.Schema(), append([]byte("${1}"), spaced...))
 	if bytes.Equal(want, policy.Schema()) {
 		return
 	}
@@ -33,5 +34,5 @@ func TestTheSchemaHasATextOfEveryAlgorithm(t *testing.T) {
 		}
 		return
 	}
-	t.Errorf("policy.schema.json: the examples of limit differ from %s: go test -update ./policy", text)
+	t.Errorf("policy.schema.json: the examples of limit differ from %s: go test ./policy -update", text)
 }

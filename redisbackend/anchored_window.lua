@@ -11,37 +11,38 @@
 -- charges 10 more. The window from 12:00:20 has a = 15 and a debt of 5. The next one starts at
 -- 12:01:20 with a = 5.
 
-take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
-  local highest = debt and 2000000000 or most
-  if isRead and (a > highest or b > highest) then
-    return nil
-  end
-  local age = asOf - at
-  if a == 0 or age >= P then
-    local windows = floor(age / P)
-    a = debt and owedAfter(most, debt, windows) or 0
-    debt = debt and owedAfter(most, debt, windows + 1)
-    at = a > 0 and at + windows * P or asOf
-    b, age = a, asOf - at
-  end
-  local fits, reset = n == 0 or a + n <= most, 0
-  if fits then
-    a = a + n
-    if at == asOf then
-      b = b + n
+family = {
+  ends = true, tail = ' 0',
+  decide = function(most, P, _, asOf, at, a, b, n, debt, isRead)
+    local highest = debt and 2000000000 or most
+    if isRead and (a > highest or b > highest) then
+      return nil
     end
-  end
-  if debt and debt > 0 then
-    reset = P * windowsUntilFresh(most, P, debt) - age
-  elseif a > 0 then
-    reset = P - age
-  end
-  return fits, at, a, b, reset, debt
-end
+    local age = asOf - at
+    if a == 0 or age >= P then
+      local windows = floor(age / P)
+      a = debt and owedAfter(most, debt, windows) or 0
+      debt = debt and owedAfter(most, debt, windows + 1)
+      at = a > 0 and at + windows * P or asOf
+      b, age = a, asOf - at
+    end
+    local fits, reset = n == 0 or a + n <= most, 0
+    if fits then
+      a = a + n
+      if at == asOf then
+        b = b + n
+      end
+    end
+    if debt and debt > 0 then
+      reset = P * windowsUntilFresh(most, P, debt) - age
+    elseif a > 0 then
+      reset = P - age
+    end
+    return fits, at, a, b, reset, debt
+  end,
+}
 
-if family then
-  family.ends = true
-
+if states then
   family.encode = function(s)
     return s.debt and s.debt > 0 and digits(s.debt)
   end
@@ -56,7 +57,7 @@ if family then
   end
 
   if settles then
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       n = addOwed(s, n)
       if s.at == s.asOf then
         s.b = s.b + n

@@ -5,39 +5,33 @@
 --   a    the end of the ban; 0: the key is not banned
 --   b    the units in the period
 
-take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
-  if isRead and (b > 4294967295 or a > 0 and (a <= at or a - at > 63244800000000)) then -- 2 years
-    return nil
-  end
-  if asOf >= (a > 0 and a or b > 0 and at + P or at) then
-    at, a, b = asOf, 0, 0
-  end
-  local fits = a == 0
-  if fits and n > 0 then
-    if b == 0 then
-      at = asOf
+family = {
+  decide = function(most, P, Q, asOf, at, a, b, n, _, isRead)
+    if isRead and (b > 4294967295 or a > 0 and (a <= at or a - at > 63244800000000)) then -- 2 years
+      return nil
     end
-    b = b + n
-    if b >= most then
-      a = asOf + Q
+    if asOf >= (a > 0 and a or b > 0 and at + P or at) then
+      at, a, b = asOf, 0, 0
     end
-    if b > 4294967295 then
-      b = 4294967295
+    local fits = a == 0
+    if fits and n > 0 then
+      if b == 0 then
+        at = asOf
+      end
+      b = b + n
+      if b >= most then
+        a = asOf + Q
+      end
+      if b > 4294967295 then
+        b = 4294967295
+      end
     end
-  end
-  return fits, at, a, b, a > 0 and a - asOf or b > 0 and at + P - asOf or 0
-end
+    return fits, at, a, b, a > 0 and a - asOf or b > 0 and at + P - asOf or 0
+  end,
+}
 
-if family then
+if states then
   family.kind = 'bans'
-
-  family.encode = function()
-    return false
-  end
-
-  family.read = function()
-    return false
-  end
 
   family.used = function(s)
     return s.b
@@ -49,7 +43,7 @@ if family then
 
   if settles then
     -- Charges during a ban are ignored.
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       n = s.a > 0 and 0 or max(0, min(n, 2 * s.limit.most - s.b))
       if n > 0 then
         local _

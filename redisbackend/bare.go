@@ -206,8 +206,10 @@ func (b *Bare) Supports(limit limits.Limit) bool {
 	return wire.Supports(limit)
 }
 
-// Salt implements [backends.Salter]. It returns the Prefix and the HashTag as they begin all names.
-func (b *Bare) Salt() string { return b.servers.encoder.Salt() }
+// Digest implements [backends.Digester]. The number depends on the Prefix, which may be a secret.
+func (b *Bare) Digest(scope, key, value string) uint64 {
+	return b.servers.encoder.Digest(scope, key, value)
+}
 
 // Instances implements [backends.InstanceCounter]: see [Backend.Instances].
 func (b *Bare) Instances() int {

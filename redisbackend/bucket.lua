@@ -8,34 +8,40 @@
 -- For example a bucket drains 3 units a second: P/Q is 1000000/3. A taking of one unit from an
 -- empty bucket leaves a = 333333 and b = 1, since 1000000/3 = 333333 + 1/3.
 
-take = function(most, P, Q, asOf, at, a, b, n, _, isRead)
-  local full, fullFrac, us, frac = most * P, 0, n * P, 0
-  if Q > 1 then
-    full, fullFrac = timeOf(P, Q, most)
-    us, frac = timeOf(P, Q, n)
-  end
-  if isRead and (b >= Q or a > 3155760000000000 -- 100 years
-      or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then
-    return nil
-  end
-  a = a - (asOf - at)
-  if a < 0 then
-    a, b = 0, 0
-  end
-  us, frac = a + us, b + frac
-  if frac >= Q then
-    us, frac = us + 1, frac - Q
-  end
-  local fits = n == 0 or n <= most and (us < full or us == full and frac <= fullFrac)
-  if fits then
-    a, b = us, frac
-  end
-  return fits, asOf, a, b, b > 0 and a + 1 or a
-end
+family = {
+  products = true, rings = letter ~= 'q', queues = letter == 'q',
+  decide = function(most, P, Q, asOf, at, a, b, n, _, isRead)
+    local full, fullFrac, us, frac = most * P, 0, n * P, 0
+    if Q > 1 and timeOf then -- the products may pass 2^53
+      full, fullFrac = timeOf(P, Q, most)
+      us, frac = timeOf(P, Q, n)
+    elseif Q > 1 then
+      fullFrac, frac = full % Q, us % Q
+      full, us = (full - fullFrac) / Q, (us - frac) / Q
+    end
+    if isRead and (b >= Q or a > 3155760000000000 -- 100 years
+        or a > 2 * full + (2 * fullFrac < Q and 0 or 1)) then
+      return nil
+    end
+    a = a - (asOf - at)
+    if a < 0 then
+      a, b = 0, 0
+    end
+    us, frac = a + us, b + frac
+    if frac >= Q then
+      us, frac = us + 1, frac - Q
+    end
+    local fits = n == 0 or n <= most and (us < full or us == full and frac <= fullFrac)
+    if fits then
+      a, b = us, frac
+    end
+    return fits, asOf, a, b, b > 0 and a + 1 or a
+  end,
+}
 
 -- A state may have the ring of bucket_ring.lua. A leaky queue has none, since it refunds only its
 -- latest taking. A ring is old if another limit made it.
-if family then
+if states then
   -- units returns how many whole units drain in a time.
   local function units(limit, us, frac)
     local periods = floor(us / limit.P)
@@ -74,10 +80,10 @@ if family then
 
   if settles then
     family.note = function(s, lasts)
-      s.ring = s.limit.letter ~= 'q' and noteLevel(s.ring, s.asOf, s.a, s.b, lasts) or nil
+      s.ring = family.rings and noteLevel(s.ring, s.asOf, s.a, s.b, lasts) or nil
     end
 
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       local limit = s.limit
       local us, frac = timeOf(limit.P, limit.Q, 2 * limit.most)
       if us >= 3155760000000000 then -- 100 years
@@ -100,7 +106,7 @@ if family then
       local limit = s.limit
       local us, frac = timeOf(limit.P, limit.Q, min(n, limit.most))
       local whole = timeOf(limit.P, limit.Q, min(n + (final or 0), limit.most))
-      if limit.letter == 'q' then
+      if family.queues then
         local drained = s.at + (s.b > 0 and s.a + 1 or s.a)
         if final and ticket ~= s.at or not final and ticket ~= drained then
           return 0 -- requests behind in the queue already have their delays

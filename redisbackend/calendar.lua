@@ -13,57 +13,59 @@
 -- P is the longest period. Other data of a time zone may make one half as long again. Q stands for
 -- the calendar: a number made from its text.
 
--- take also returns nil if the instant is in none of the periods.
-take = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
-  local stop = at + b
-  if isRead and (b < 1 or b > 2 * P or a > (debt and 2000000000 or most)) then
-    return nil
-  end
-  if b == 0 or asOf >= stop then
-    local first, before, last
-    if periods then
-      local starts = {}
-      for start in string.gmatch(periods, '%d+') do
-        starts[#starts + 1] = start + 0
-      end
-      for i = 1, #starts < 5 and 2 or 3 do
-        if asOf >= starts[i] and asOf < starts[i + 1] then
-          before, first, last = starts[i - 1] or starts[i] - 1, starts[i], starts[i + 1]
-          if b > 0 and stop > first then -- by other data of the zone
-            -- If less than half of this period is left, the rest counts to the next one.
-            first, last = stop, last - stop < (last - first) / 2 and starts[i + 2] or last
+family = {
+  ends = true, tail = ' 0 0',
+  -- decide also returns nil if the instant is in none of the periods.
+  decide = function(most, P, _, asOf, at, a, b, n, debt, isRead, periods)
+    local stop = at + b
+    if isRead and (b < 1 or b > 2 * P or a > (debt and 2000000000 or most)) then
+      return nil
+    end
+    if b == 0 or asOf >= stop then
+      local first, before, last
+      if periods then
+        local starts = {}
+        for start in string.gmatch(periods, '%d+') do
+          starts[#starts + 1] = start + 0
+        end
+        for i = 1, #starts < 5 and 2 or 3 do
+          if asOf >= starts[i] and asOf < starts[i + 1] then
+            before, first, last = starts[i - 1] or starts[i] - 1, starts[i], starts[i + 1]
+            if b > 0 and stop > first then -- by other data of the zone
+              -- If less than half of this period is left, the rest counts to the next one.
+              first, last = stop, last - stop < (last - first) / 2 and starts[i + 2] or last
+            end
           end
         end
+        if not first then
+          return nil
+        end
+      else -- the request charges another limit
+        before, first, last = stop - 1, asOf, asOf + P
       end
-      if not first then
-        return nil
-      end
-    else -- the request charges another limit
-      before, first, last = stop - 1, asOf, asOf + P
+      a = debt and (stop > before or stop == first) and (debt < most and debt or most) or 0
+      at, b, debt = first, last - first, debt and 0
+      stop = last
     end
-    a = debt and (stop > before or stop == first) and (debt < most and debt or most) or 0
-    at, b, debt = first, last - first, debt and 0
-    stop = last
-  end
-  local fits = n == 0 or a + n <= most
-  if fits then
-    a = a + n
-  end
-  local fresh = stop
-  if debt and debt > 0 then -- the next period starts with a debt
-    fresh = stop + P -- if the end of the next period is unknown
-    for start in string.gmatch(periods or '', '%d+') do
-      if start + 0 > stop then
-        fresh = start + 0
-        break
+    local fits = n == 0 or a + n <= most
+    if fits then
+      a = a + n
+    end
+    local fresh = stop
+    if debt and debt > 0 then -- the next period starts with a debt
+      fresh = stop + P -- if the end of the next period is unknown
+      for start in string.gmatch(periods or '', '%d+') do
+        if start + 0 > stop then
+          fresh = start + 0
+          break
+        end
       end
     end
-  end
-  return fits, at, a, b, a > 0 and fresh - asOf or 0, debt
-end
+    return fits, at, a, b, a > 0 and fresh - asOf or 0, debt
+  end,
+}
 
-if family then
-  family.ends = true
+if states then
   family.calendar = true
 
   -- next returns the length of the period after that of a state.
@@ -94,6 +96,7 @@ if family then
       local stop = s.at + s.b
       s.limit = copy(s.limit)
       s.limit.periods = digits(stop) .. ' ' .. digits(stop + next) .. ' 9007199254740991'
+      s.limit.more = s.limit.periods
     end
     return s.debt > 0 and s.debt < s.a
   end
@@ -103,7 +106,7 @@ if family then
   end
 
   if settles then
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       return addOwed(s, n)
     end
 

@@ -1,50 +1,46 @@
 -- Reads the charges in the arguments of take.lua.
 
--- The function take of each family in use, by the letter of the algorithm: t token bucket, l leaky
--- bucket, q leaky queue, f fixed, s sliding and n anchored window, k calendar, b ban, g sliding
--- log, d distinct values, c concurrency.
-local takeOf = {}
+-- The family of each algorithm in use, by its letter.
+local families = {}
+if family then -- take.lua has found that of the only charge
+  families[letter] = family
+end
 
--- readCharge returns the charge of a limit and units:
+-- readCharge returns the charge of a limit and units. What take.lua has read of the limit follows.
+-- The fields are
 --
---   text, letter,       the limit: its text without the periods of a calendar, and what it says
---   most, P, Q
+--   text, most, P, Q    the limit: its text without the periods of a calendar, and what it says
 --   periods             the starts of periods of a calendar
---   take                of its family
---   isList              the limit is a log, or counts values
---   ends                as family.ends in state.lua: all units come back when a window ends
---   tail                what the reply has behind at, a and b, if the state owes nothing
+--   more                these, or the further number of the limit: see state.lua
+--   family              its family
 --   n                   enforced units
 --   isFree              there are none, so nothing is denied
 --   shadow, lasts, ids  as in the units; nil for none, ids may also be ''
-local function readCharge(text, units)
-  local tail, ends, periods = '', true, nil
-  local letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-  if letter == 'f' or letter == 'n' then
-    tail = ' 0'
-  elseif letter then
-    ends = false
-  else -- a calendar
-    text, periods = match(text, '^(.*)~(.*)$')
+local function readCharge(text, units, letter, most, P, Q)
+  local periods, more
+  if not letter then
     letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-    tail = ' 0 0'
+  end
+  if not letter then -- the limit says more
+    text, periods = match(text, '^([^~]*)~?(.*)$')
+    periods = periods ~= '' and periods
+    letter, most, P, Q, more = match(text, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
+    more = periods or tonumber(more)
   end
   most, P, Q = most + 0, P + 0, Q + 0
-  -- For a sliding window, take multiplies P by the units of the previous window. Settlements may
-  -- raise these to 2 * most. So the product may pass 2^53 if P * most passes 2^52. Buckets with Q
-  -- above 1 multiply fractions.
-  if not muldiv and (letter == 's' and P * most > 4503599627370000
-    or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
+  local family = families[letter]
+  if not family then -- the file of the family sets it
+    --- families
+    families[letter] = family
+  end
+  -- Products of P and units pass 2^53 only if P * most passes 2^52: settlements may raise units to
+  -- 2 * most.
+  if family.products and P * most > 4503599627370000 and not muldiv then
     --- products
   end
-  local take = takeOf[letter]
-  if not take then -- the file of the family sets it
-    --- families
-    takeOf[letter] = take
-  end
   local charge = {
-    text = text, letter = letter, most = most, P = P, Q = Q, take = take, periods = periods,
-    n = tonumber(units), isList = letter == 'g' or letter == 'd', ends = ends, tail = tail,
+    text = text, most = most, P = P, Q = Q, family = family, periods = periods, more = more,
+    n = tonumber(units),
   }
   if not charge.n then
     local enforced, shadow, lasts, ids = match(units, '^(%d*),?(%d*)@?(%d*)#?(.*)$')

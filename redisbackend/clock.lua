@@ -19,12 +19,16 @@ if not now then
   latestSerial = now -- see serial.lua
 end
 
--- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers.
-local whole = format('%d', 4294967296) == '4294967296' and '%d' or '%.0f'
-local wholes = ' ' .. whole .. ' ' .. whole .. ' ' .. whole
+-- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers: eleven
+-- characters at most.
+local nowText, whole, wholes = format('%d', now), '%d', ' %d %d %d'
+if #nowText <= 11 then
+  whole, wholes = '%.0f', ' %.0f %.0f %.0f'
+  nowText = format(whole, now)
+end
 
 local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua
 local newSerial -- see serial.lua
 local min, max, noteLevel, encodeRing, decodeRing, worth, lower -- see bucket_ring.lua
-local family -- what the file of a family sets besides take; nil if only take is needed
+local states -- true where a family needs all that state.lua asks for: see familyOf

@@ -21,12 +21,15 @@
 --   held     a, when the key was read
 --   firstID  the id of the first unit that is taken
 
-take = function(most, _, _, _, at, a, b, n)
-  local fits = n == 0 or a + n <= most
-  return fits, at, fits and a + n or a, b, 0
-end
+family = {
+  held = true,
+  decide = function(most, _, _, _, at, a, b, n)
+    local fits = n == 0 or a + n <= most
+    return fits, at, fits and a + n or a, b, 0
+  end,
+}
 
-if family then
+if states then
   local byte, char = string.byte, string.char
 
   -- following returns the n-th id after id.

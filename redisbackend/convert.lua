@@ -129,6 +129,15 @@ converted = function(key, limit, s)
       new.rebased, new.change = s.rebased, s.change
       return new
     end
+    if limit.family ~= from.family then -- another algorithm of its kind
+      advance(s)
+      if from.family.plain then
+        s.at, s.a, s.b = from.family.plain(s)
+      end
+      if limit.family.adopt then
+        limit.family.adopt(s)
+      end
+    end
     s.limit = limit
     advance(s)
     local lasts = untilFresh(s)

@@ -17,16 +17,21 @@
 --   isTaken  that value was taken: write adds it, or its new instant
 --   place    where the text of that value is, before this script takes it; nil: nowhere
 
-take = function(most, P, _, asOf, at, a, b, n)
-  local fits = n == 0 or b > 0 or a < most
-  if fits and n > 0 then
-    at, a, b = asOf, b > 0 and a or a + 1, 1
-  end
-  return fits, at, a, b, a > 0 and at > asOf - P and at - asOf + P or 0
-end
+family = {
+  lists = true,
+  decide = function(most, P, _, asOf, at, a, b, n)
+    local fits = n == 0 or b > 0 or a < most
+    if fits and n > 0 then
+      at, a, b = asOf, b > 0 and a or a + 1, 1
+    end
+    return fits, at, a, b, a > 0 and at > asOf - P and at - asOf + P or 0
+  end,
+}
 
-if family then
-  local width = 33
+if states then
+  family.kind, family.values = 'values', true
+
+  local width = 33 -- of the text of a value
   local mostValues = 1000
   local form = '^' .. string.rep('%x', 16) .. '[+=]' .. string.rep('%d', 16) .. '$'
 
@@ -38,7 +43,7 @@ if family then
     return tonumber(text)
   end
 
-  -- find sets place.
+  -- find finds the value that is charged: it sets charged, place and b.
   local function find(s)
     local place = charged and string.find(s.values, charged, 1, true)
     while place and place % width ~= 1 do
@@ -60,8 +65,6 @@ if family then
     end
     s.values, s.a = sub(s.values, width * (low - 1) + 1), s.a - low + 1
   end
-
-  family.kind = 'values'
 
   local function open(s)
     s.at, s.a, s.values = s.asOf, 0, ''

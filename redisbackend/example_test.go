@@ -355,13 +355,13 @@ func ExampleBare_Supports() {
 	// true
 }
 
-// A secret in the Prefix is part of the salt.
-func ExampleBare_Salt() {
+// All processes with one Prefix find the same number of a value.
+func ExampleBare_Digest() {
 	client, end := miniClient()
 	defer end()
 	backend := redisbackend.MustNewBare(client, redisbackend.BareOptions{Prefix: "shop-1f6be0c4"})
-	fmt.Println(backend.Salt())
-	// Output: shop-1f6be0c4:
+	fmt.Printf("%016x\n", backend.Digest("login", "203.0.113.7", "ann"))
+	// Output: a473134b67a82ff8
 }
 
 // A request charges all of its rules in one step, or none.

@@ -7,33 +7,34 @@
 -- A window may owe units to the next one. Its state then has version 2, and the debt behind the
 -- ";": see debt.lua.
 
-take = function(most, P, _, asOf, at, a, b, n, debt, isRead)
-  if isRead and (at % P ~= 0 or a > (debt and 2000000000 or most) or b > 0) then
-    return nil
-  end
-  local age = asOf - at
-  if age >= P then
-    local windows = floor(age / P)
-    a = debt and owedAfter(most, debt, windows) or 0
-    debt = debt and owedAfter(most, debt, windows + 1)
-    age = asOf % P
-    at = asOf - age
-  end
-  local fits, reset = n == 0 or a + n <= most, 0
-  if fits then
-    a = a + n
-  end
-  if debt and debt > 0 then
-    reset = P * windowsUntilFresh(most, P, debt) - age
-  elseif a > 0 then
-    reset = P - age
-  end
-  return fits, at, a, 0, reset, debt
-end
+family = {
+  ends = true, tail = ' 0',
+  decide = function(most, P, _, asOf, at, a, b, n, debt, isRead)
+    if isRead and (at % P ~= 0 or a > (debt and 2000000000 or most) or b > 0) then
+      return nil
+    end
+    local age = asOf - at
+    if age >= P then
+      local windows = floor(age / P)
+      a = debt and owedAfter(most, debt, windows) or 0
+      debt = debt and owedAfter(most, debt, windows + 1)
+      age = asOf % P
+      at = asOf - age
+    end
+    local fits, reset = n == 0 or a + n <= most, 0
+    if fits then
+      a = a + n
+    end
+    if debt and debt > 0 then
+      reset = P * windowsUntilFresh(most, P, debt) - age
+    elseif a > 0 then
+      reset = P - age
+    end
+    return fits, at, a, 0, reset, debt
+  end,
+}
 
-if family then
-  family.ends = true
-
+if states then
   family.encode = function(s)
     return s.debt and s.debt > 0 and digits(s.debt)
   end
@@ -48,7 +49,7 @@ if family then
   end
 
   if settles then
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       return addOwed(s, n)
     end
 

@@ -76,3 +76,41 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 		}
 	}
 }
+
+// counter is the file of a family whose limits have a further number. A state counts in b what each
+// taking adds: that number.
+const counter = `if letter == 'x' then
+family = {
+  decide = function(most, P, Q, asOf, at, a, b, n, _, _, R)
+    local fits = n == 0 or a + n <= most
+    if fits and n > 0 then
+      at, a, b = asOf, a + n, b + R
+    end
+    return fits, at, a, b, P
+  end,
+}
+
+if states then
+  family.further = true
+end
+elseif`
+
+func TestAFamilyReadsAFurtherNumberOfItsLimits(t *testing.T) {
+	testrun.NeedsMiniredis(t)
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	defer client.Close()
+	source := strings.ReplaceAll(takeScript.Source, "if letter == 't'", counter+" letter == 't'")
+	for _, step := range []struct{ limit, at, want, stored string }{
+		{"1x 2 1000000 1 70", "5000000", " 1 0 0 0", "1x 2 1000000 1 70 5000000 1 70"},
+		{"1x 2 1000000 1 70", "5000001", " 1 5000000 1 70", "1x 2 1000000 1 70 5000001 2 140"},
+		{"1x 2 1000000 1 70", "5000002", " 0 5000001 2 140", "1x 2 1000000 1 70 5000001 2 140"},
+		{"1x 3 1000000 1 70", "5000003", " 1 5000001 2 140", "1x 3 1000000 1 70 5000003 3 210"},
+		{"1x 9 1000000 1 5", "5000004", " 1 5000004 3 5", "1x 9 1000000 1 5 5000004 4 10"},
+	} {
+		text := "7 " + step.at + step.want
+		got, err := client.Eval(t.Context(), source, []string{"k"}, 7, step.at, "take 1 1", step.limit, 1).Text()
+		if stored := client.Get(t.Context(), "k").Val(); err != nil || got != text || stored != step.stored {
+			t.Errorf("%v: %v\n %q, stored %q", step, err, got, stored)
+		}
+	}
+}

@@ -3,28 +3,25 @@
 
 do
   local text, n, at, a, b, state = limit, tonumber(argv[4]), 0, 0, 0, ' 0 0 0'
-  local isKnown = letter and n and n > 0
+  local isKnown = family and n and n > 0
   if isKnown and only then
     local length = #text
     state, at, a, b = match(only, '^( (%d+) (%d+) (%d+))$', length + 1)
     isKnown = at and #only < 512 and at + 0 <= now and sub(only, 1, length) == text
   end
   if isKnown and only ~= nil then
-    local take
     most, P, Q = most + 0, P + 0, Q + 0
-    if not muldiv and (letter == 's' and P * most > 4503599627370000
-      or Q > 1 and (letter == 't' or letter == 'l' or letter == 'q')) then
+    if family.products and P * most > 4503599627370000 then -- see charge.lua
       --- products
     end
-    --- families
-    local fits, newAt, newA, newB, reset = take(most, P, Q, now, at + 0, a + 0, b + 0, n, nil, only)
+    local fits, newAt, newA, newB, reset =
+      family.decide(most, P, Q, now, at + 0, a + 0, b + 0, n, nil, only)
     if fits then
       redis.call('SET', keys[1], text .. format(wholes, newAt, newA, newB),
         'PX', format(whole, floor((reset + 999) / 1000) + grace))
     end
     if fits ~= nil then
-      local tail = (letter == 'f' or letter == 'n') and ' 0' or ''
-      return argv[1] .. ' ' .. nowText .. (fits and ' 1' or ' 0') .. state .. tail
+      return argv[1] .. ' ' .. nowText .. (fits and ' 1' or ' 0') .. state .. (family.tail or '')
     end
   end
 end

@@ -4,7 +4,8 @@
 -- quickRead returns the state of a key: its text in a reply, its numbers, its serial, its ring. It
 -- returns nil if state.lua has to read the state. text is as in texts: see take.lua.
 local function quickRead(charge, key, text, takes)
-  if charge.letter == 'c' then
+  local family = charge.family
+  if family.held then
     if takes and (charge.n ~= 1 or charge.shadow) then
       return nil -- take.lua adds one unit, state.lua several
     end
@@ -14,7 +15,7 @@ local function quickRead(charge, key, text, takes)
       return nil
     end
     return format(' 0 %d 0', held), 0, held, 0
-  elseif charge.isList or text == nil then
+  elseif family.lists or text == nil then
     return nil
   elseif not text then -- the key does not exist, or has another type
     if isSure == nil then
@@ -56,7 +57,7 @@ local function quickRead(charge, key, text, takes)
       return nil
     end
     return state, at + 0, a + 0, b + 0, serial
-  elseif charge.letter ~= 't' and charge.letter ~= 'l' then
+  elseif not family.rings then
     return nil
   end
   if not decodeRing then

@@ -34,7 +34,7 @@ end
 -- stateOf returns the state of the key of a charge, and its numbers in a reply. text is the
 -- argument of read in state.lua.
 stateOf = function(key, charge, text, takes)
-  charged = charge.isList and charge.ids
+  charged = charge.ids
   local limit = charge.periods and charge.text .. '~' .. charge.periods or charge.text
   local s = load(key, limitOf(limit), text)
   if not s then

@@ -20,7 +20,8 @@ func file(name string) string {
 // A script is put together from files. A line "--- name" of a file is replaced by another file or
 // by a text. Functions are then made only in the calls that need them:
 //
-//	takeScript    clock, take with one, writes, charge and quick_read inside: enough for most calls
+//	takeScript    clock, take with families, one, writes, charge and quick_read inside: enough for
+//	              most calls
 //	              families, products, serial, bucket_ring: where a limit needs them
 //	              debt, state, convert, read: for a state that quick_read does not read
 //	settleScript  clock, products, bucket_ring, serial, debt, state with families and convert,
@@ -37,7 +38,8 @@ var (
 
 	takeLocals = "local given, settles = ARGV[2], false\n"
 	takeScript = line.GroupedScript(takeLocals + file("clock") + replace(file("take"),
-		"one", replace(file("one"), "families", families, "products", file("products")),
+		"families", families,
+		"one", replace(file("one"), "products", file("products")),
 		"writes", file("writes"),
 		"charge", replace(file("charge"), "families", families, "products", file("products")),
 		"quick_read", replace(file("quick_read"), "bucket_ring", file("bucket_ring")),

@@ -6,7 +6,7 @@
 --        for each key the limit of the taking, as in a state, and one of
 --          "r " returned " " cost " " at " " serial
 --                 the units to return, and those that the taking did cost; its instant modulo 2^46,
---                 or for a sliding window the number of its window; the serial of its state. For a
+--                 or what takenAt of its family reads; the serial of its state. For a
 --                 limit that counts values, the whole instant and the digest of the value
 --          "g " taken " 0 " at
 --                 a give-back of all units; the instant in the reply to the taking, or for a queue
@@ -48,17 +48,17 @@ local function refund(key, limit, n, final, ticket, serial)
   elseif not final and isDoubtful(s, ticket) then
     return 0
   end
-  if serial and from.letter == 's' then
-    ticket = ticket * from.P
+  local owner = from.family
+  if serial and owner.takenAt then
+    ticket = owner.takenAt(s, ticket)
   elseif serial then -- of all instants with these 46 bits, the one nearest to the state
     ticket = s.at + (ticket - s.at + 35184372088832) % 70368744177664 - 35184372088832
   end
-  local returnUnits = from.family.refund
-  if not final or from.letter == 'g' then
-    return returnUnits(s, n, final, ticket)
+  if not final or owner.lists then
+    return owner.refund(s, n, final, ticket)
   end
   local before = inUseNow(s)
-  returnUnits(s, n, final, ticket)
+  owner.refund(s, n, final, ticket)
   return min(n, before - inUseNow(s)) -- what has drained came back by itself
 end
 
@@ -78,11 +78,11 @@ local function charge(key, limit, n, lasts)
   if owner.note then
     owner.note(s, lasts)
   end
-  n = owner.owe(s, n)
+  n = owner.charge(s, n)
   if n == 0 then
     return 0
   end
-  if limit.letter == 'q' then
+  if owner.queues then
     s.serial = nil -- no taking is the latest any more
   end
   noteTaken(s)
@@ -90,9 +90,10 @@ local function charge(key, limit, n, lasts)
   return n
 end
 
+-- settle carries out an ending, and returns how many units; false if the state cannot be read.
 local function settle(key, limit, ending)
   local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%x*)$')
-  if limit.family.kind == 'values' then
+  if limit.family.values then
     charged, serial = serial, nil
   end
   if kind == 'c' then

@@ -18,7 +18,8 @@ import (
 )
 
 // settled are limits of all algorithms whose charges may be settled.
-var settled = append([]limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour)}, everyAlgorithm...)
+var settled = append([]limits.Limit{limits.Ban(limits.PerMinute(10), time.Hour),
+	limits.Ban(limits.PerMinute(10), time.Hour).Growing(24 * time.Hour)}, everyAlgorithm...)
 
 // lasting is a charge that may be settled.
 func lasting(scope, key string, limit limits.Limit, cost int64) backends.Charge {
@@ -46,7 +47,11 @@ func TestAStateOfADebtorLivesUntilItIsFreshAndASecondLonger(t *testing.T) {
 				t.Errorf("%v: charged %+v", limit, s)
 			}
 			c.Cost = 0
-			return redisbackend.NameUnder(b, limit, "s", "k"), take(t, b, c)[0].ResetAfter
+			fresh = take(t, b, c)[0].ResetAfter
+			if limit.Algorithm() == limits.AlgorithmGrowingBan { // its row of bans stays
+				fresh += limit.Longest()
+			}
+			return redisbackend.NameUnder(b, limit, "s", "k"), fresh
 		})
 	}
 }
@@ -103,6 +108,9 @@ func TestStatesHaveVersion2OnlyForWhatVersion1Lacks(t *testing.T) {
 		{everyAlgorithm[7], false, 3, "1n 10 60000000 10 1767268800500000 3 3"},
 		{settled[0], false, 3, "1b 10 60000000 3600000000 1767268800500000 0 3"},
 		{settled[0], true, 3, "2b 10 60000000 3600000000 1767268800500000 0 3;#"},
+		{settled[1], false, 3, "1w 10 60000000 3600000000 86400000000 1767268800500000 0 3"},
+		{settled[1], true, 12,
+			"2w 10 60000000 3600000000 86400000000 1767268800500000 1767272400500000 67108876;#"},
 		{settled[0], true, 12, "2b 10 60000000 3600000000 1767268800500000 1767272400500000 12;#"},
 	} {
 		charge := lasting("rule", fmt.Sprint("key", i), c.limit, 3)

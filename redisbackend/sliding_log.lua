@@ -33,15 +33,18 @@
 --   room     how many takings the stored text has or has room for
 --   seen     the texts of takings that were read
 
-take = function(most, P, _, asOf, at, a, b, n)
-  local fits = n == 0 or a + n <= most
-  if fits and n > 0 then
-    at, a = asOf, a + n
-  end
-  return fits, at, a, b, a > 0 and at > asOf - P and at - asOf + P or 0
-end
+family = {
+  lists = true,
+  decide = function(most, P, _, asOf, at, a, b, n)
+    local fits = n == 0 or a + n <= most
+    if fits and n > 0 then
+      at, a = asOf, a + n
+    end
+    return fits, at, a, b, a > 0 and at > asOf - P and at - asOf + P or 0
+  end,
+}
 
-if family then
+if states then
   local shortHeader, longHeader = 80, 320 -- the longest header has 309 bytes
   local spaces = string.rep(' ', longHeader)
   local mostGaps, close = 8, 32
@@ -317,7 +320,7 @@ if family then
       end
     end
 
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       n = max(0, min(n, 2 * s.limit.most - s.a))
       s.a, s.at = s.a + n, s.asOf
       return n

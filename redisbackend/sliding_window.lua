@@ -10,37 +10,32 @@
 --
 -- A window owes nothing to the next one: its units count there by their weight anyhow.
 
-take = function(most, P, _, asOf, at, a, b, n, _, isRead)
-  if isRead and (at % P ~= 0 or a > 2 * most or b > 2000000000
-      or not muldiv and b > 2 * most) then
-    return nil
-  end
-  local age = asOf - at
-  if age >= P then
-    b = age < 2 * P and a or 0
-    a, age = 0, asOf % P
-    at = asOf - age
-  end
-  local used = a
-  if b > 0 then
-    used = a + (muldiv and muldiv(P - age, b, P) or floor((P - age) * b / P))
-  end
-  local fits = n == 0 or used + n <= most
-  if fits then
-    a = a + n
-  end
-  return fits, at, a, b, a > 0 and 2 * P - age or b > 0 and P - age or 0
-end
+family = {
+  products = true,
+  decide = function(most, P, _, asOf, at, a, b, n, _, isRead)
+    if isRead and (at % P ~= 0 or a > 2 * most or b > 2000000000
+        or not muldiv and b > 2 * most) then
+      return nil
+    end
+    local age = asOf - at
+    if age >= P then
+      b = age < 2 * P and a or 0
+      a, age = 0, asOf % P
+      at = asOf - age
+    end
+    local used = a
+    if b > 0 then
+      used = a + (muldiv and muldiv(P - age, b, P) or floor((P - age) * b / P))
+    end
+    local fits = n == 0 or used + n <= most
+    if fits then
+      a = a + n
+    end
+    return fits, at, a, b, a > 0 and 2 * P - age or b > 0 and P - age or 0
+  end,
+}
 
-if family then
-  family.encode = function()
-    return false
-  end
-
-  family.read = function()
-    return false
-  end
-
+if states then
   local function used(s)
     local P = s.limit.P
     return s.a + (muldiv(P - (s.asOf - s.at), s.b, P))
@@ -53,10 +48,15 @@ if family then
   end
 
   if settles then
-    family.owe = function(s, n)
+    family.charge = function(s, n)
       n = max(0, min(n, 2 * s.limit.most - used(s)))
       s.a = s.a + n
       return n
+    end
+
+    -- The ticket of a taking has the number of its window.
+    family.takenAt = function(s, ticket)
+      return ticket * s.limit.P
     end
 
     family.refund = function(s, n, final, ticket)

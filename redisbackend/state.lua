@@ -2,10 +2,10 @@
 -- values and some concurrency limits, and ahead of the clock. settle.lua reads all states here.
 --
 -- A limit is a text:
---   "1" letter " " most " " P " " Q
+--   "1" letter " " most " " P " " Q [" " R]
 -- 1 is the version. The letter is that of the algorithm, most the maximum. The file of a family
--- says what P and Q are; mostly P is the period. If a request charges a calendar, "~" and the
--- starts of periods follow: see calendar.lua.
+-- says what P and Q are; mostly P is the period. Only families with further have an R. If a request
+-- charges a calendar, "~" and the starts of periods follow: see calendar.lua.
 --
 -- A state is a string that starts with its limit:
 --   limit " " at " " a " " b
@@ -40,32 +40,54 @@
 --              taking: denied requests must not postpone a state
 --   rebased    what to write after it was rebased, even if nothing is taken
 --
--- The file of a family sets
---   take      decides n units of a state as of asOf, which is not before at. debt is what the state
---             owes, nil for nothing, and periods are those of a calendar. It returns
+-- The file of a family sets family, a table with
+--   decide    decides n units of a state as of asOf, which is not before at. debt is what the state
+--             owes, nil for nothing. more is R, or the periods of a calendar. It returns
 --               whether they fit; to take 0 always fits, except during a ban
 --               the new at, a and b, with the units if they fit
 --               the time from asOf until the state is as good as fresh
 --               the new debt
 --             A key that has used nothing has the state 0, 0, 0. isRead is true for a state that
 --             others may have written: the result is nil if the limit cannot have written it.
--- and in family, where state.lua needs more:
---   drains    its numbers are times, in Q-ths
+-- and where they apply
+--   products  it multiplies P by numbers of units: decide needs products.lua if these are large
 --   ends      it counts in windows: all units are back when one ends
+--   tail      what a reply has behind at, a and b, if the state owes nothing
+--   rings     a state with charges that last has a ring: see bucket_ring.lua
+--   queues    only the latest taking is refunded, since requests behind have their delays
+--   lists     a state is a list of takings or values, whose reply has waits
+--   held      requests hold its units: a sorted set, no text
+-- and, if states is true, what only this file, convert.lua and settle.lua ask for:
+--   further   its limits have an R
+--   drains    its numbers are times, in Q-ths
 --   calendar  Q says which calendar
 --   kind      'bans' or 'values'; nil for rates. States of different kinds have different names, so
 --             that they never meet. Limits of such a kind share their states whatever they allow
+--   plain     returns at, a and b of an advanced state for another algorithm of the kind, as that
+--             whose file has no plain would have written them
+--   adopt     changes a state of such numbers to one of its own
+--   values    it counts the values of charges
 --   waits     returns the waits in a reply, as text
 --   encode    returns what version 2 adds, if anything
 --   read      reads that; it returns false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
 --   used      returns the units in use at asOf, rounded up; without it a is that number
 --   note      records what a charge that lasts finds, for a refund later
---   owe       charges n units whether they fit or not, as many as may be owed, and returns them
+--   charge    charges n units whether they fit or not, as many as may be owed, and returns them
+--   takenAt   returns the instant of a taking, where a ticket has no bits of it
 --   refund    returns n units of a taking to a stored state, and writes it; it returns how many,
 --             and never credits too many
--- Logs, values and concurrency limits have open, which sets a state that has nothing or reads it,
--- and a write of their own.
+-- Logs, values and concurrency limits are no texts of three numbers. In place of encode and read
+-- they have, where they apply,
+--   open      sets a state that has used nothing; of a concurrency limit it reads the stored one
+--   decode    sets a state from the first 1,024 bytes of its text. It returns nil if another limit
+--             wrote them, and false if the limit cannot have written them
+--   advance   brings a stored state forward to asOf
+--   begin     sets a state that took n units at asOf; without it take does
+--   wait      returns how long n units wait, of a log. It then replies at and a alone, and read.lua
+--             makes the waits
+--   write     writes a state, with what was taken
+-- A calendar has next: the length of the next period, for a reply.
 
 min, max = math.min, math.max
 
@@ -95,11 +117,11 @@ end
 
 --- error
 
--- step returns what take returns for n more units of a state.
+-- step returns what decide returns for n more units of a state.
 local function step(s, n, asOf)
   local limit = s.limit
-  local fits, at, a, b, reset, debt = limit.family.take(limit.most, limit.P, limit.Q,
-    asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.periods)
+  local fits, at, a, b, reset, debt = limit.family.decide(limit.most, limit.P, limit.Q,
+    asOf or s.asOf, s.at, s.a, s.b, n, s.debt, false, limit.more)
   if fits == nil then
     error('WEIR asks again at ' .. digits(now)
       .. ': the clock of the client is wrong by a period of the calendar or more', 0)
@@ -159,7 +181,10 @@ write = function(s)
     end
     return
   end
-  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), owner.encode(s)
+  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), nil
+  if owner.encode then
+    more = owner.encode(s)
+  end
   if more or s.serial then
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
@@ -200,15 +225,13 @@ if settles then
   end
 end
 
--- familyOf returns what the file of a family sets; {} for an unknown letter.
+-- familyOf returns the family of a letter, with all that state.lua asks for; nil if there is none.
 local made = {}
 local function familyOf(letter)
   if not made[letter] then
-    local take
-    family = {}
+    local family, states = nil, true
     --- families
-    family.take = take
-    made[letter], family = family, nil
+    made[letter] = family
   end
   return made[letter]
 end
@@ -218,15 +241,16 @@ local limits = {}
 local function limitOf(text)
   if not limits[text] then
     local plain, periods = match(text, '^([^~]*)~?(.*)$')
-    local letter, most, P, Q = match(plain, '^1(%a) (%d+) (%d+) (%d+)$')
+    local letter, most, P, Q, R = match(plain, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
     local owner = letter and familyOf(letter)
-    if not owner or not owner.take or P + 0 < 1 or Q + 0 < 1
-      or max(most, P, Q) >= 9007199254740992 then
+    if not owner or P + 0 < 1 or Q + 0 < 1 or (R ~= '') ~= (owner.further or false)
+      or max(most, P, Q, tonumber(R) or 0) >= 9007199254740992 then
       return nil
     end
+    periods, R = periods ~= '' and periods or nil, tonumber(R)
     limits[text] = {
-      text = plain, letter = letter, family = owner,
-      most = most + 0, P = P + 0, Q = Q + 0, periods = periods ~= '' and periods or nil,
+      text = plain, family = owner, most = most + 0, P = P + 0, Q = Q + 0, R = R,
+      periods = periods, more = periods or R,
     }
   end
   return limits[text]
@@ -277,9 +301,11 @@ end
 -- sameState reports whether two limits share the states of their keys.
 local function sameState(limit, other)
   local owner = limit.family
-  return limit.letter == other.letter
-    and (owner.kind or limit.P == other.P
-      and (limit.Q == other.Q or not owner.drains and not owner.calendar))
+  if owner.kind then
+    return owner.kind == other.family.kind
+  end
+  return owner == other.family and limit.P == other.P and limit.R == other.R
+    and (limit.Q == other.Q or not owner.drains and not owner.calendar)
 end
 
 -- decode returns the state of a key from its text; more is what version 2 adds. It returns nil if
@@ -295,9 +321,9 @@ local function decode(key, limit, text, more, change)
     return nil
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
-  return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
-    and owner.take(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
-      limit.periods) ~= nil
+  return (more == '' or owner.read and owner.read(s, more)) and s.at < 9007199254740992
+    and owner.decide(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
+      limit.more) ~= nil
     and s
 end
 
@@ -326,7 +352,8 @@ local function read(key, expected, text)
     change.length = length - 1
   end
   local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
-  if version2 and sub(text, 2, 2) == 'g' then
+  local writer = familyOf(sub(text, 2, 2))
+  if version2 and writer and writer.decode then
     text = '1' .. sub(text, 2)
   elseif version2 then
     text, serial, more = match(text, '^2([^;]*);(%d+) ?([%d -]*)$')
@@ -334,7 +361,8 @@ local function read(key, expected, text)
   end
   local s = decode(key, expected, text, more, change)
   if s == nil then
-    local name = match(text, '^1%a %d+ %d+ %d+') or ''
+    local form = writer and writer.further and '^1%a %d+ %d+ %d+ %d+' or '^1%a %d+ %d+ %d+'
+    local name = match(text, form) or ''
     local limit = limitOf(name)
     if limit and limit.family.kind ~= expected.family.kind then
       return false
@@ -363,7 +391,7 @@ local converted -- see convert.lua
 
 -- load returns the state of a key under a limit, nil if it cannot be read.
 local function load(key, limit, text)
-  if limit.letter == 'c' then
+  if limit.family.held then
     return fresh(key, limit, now)
   end
   local s = read(key, limit, text)

@@ -50,22 +50,25 @@
 -- states, state.lua the others.
 --
 -- clock.lua stands before this file, and declares now, grace, whole, format and other locals. A
--- line of three dashes and a name is replaced by a file or another text: see script.go.
+-- line of three dashes and a name is replaced by a file or another text: see scripts.go.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
-local nowText = format(whole, now)
 
 -- The texts of the keys. false: the key has no text, since it does not exist or has another type.
 -- true: it is of a concurrency limit, which keeps no text. nil: state.lua has to read the key. A text
 -- of 1,024 bytes may be cut; quick_read.lua reads none from 512 bytes on.
-local texts = {}
+local texts
 -- true: no key whose text is false exists. false: one does. nil: not asked yet.
 local isSure
+local limit, family, letter, most, P, Q -- of a charge that is the only one of the call
 if isAlone and not keys[2] then
-  local limit = argv[3]
-  local letter, most, P, Q = match(limit, '^1([^cg]) (%d+) (%d+) (%d+)$')
-  if not letter and sub(limit, 2, 2) == 'c' then
-    texts[1] = true
+  limit = argv[3]
+  letter, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)$')
+  if letter then -- otherwise the limit says more, and charge.lua reads it
+    --- families
+  end
+  if family and family.held then
+    texts = { true }
   else
     local only = redis.pcall('GET', keys[1])
     if type(only) == 'table' then -- an error
@@ -75,18 +78,28 @@ if isAlone and not keys[2] then
       only = nil -- of another type
     end
     --- one
-    texts[1] = only
+    texts = { only }
   end
   isSure = true
+end
+
+--- charge
+local charges = { nil, nil, nil } -- of all groups
+if limit then
+  charges[1] = readCharge(limit, argv[4], letter, most, P, Q)
 else
-  local place, i, alike, size = 0, isAlone and 2 or 3, 1, #keys
+  texts = {}
+  local count, place, i, alike, size = 0, 0, isAlone and 2 or 3, 1, #keys
   while argv[i] do -- the layout is that of the loop below
     if not isAlone then
       alike, size = match(argv[i], ' (%d+) (%d+)$')
       size = size + 0
     end
     for j = 1, size do
-      local isHeld = sub(argv[i + 2 * j - 1], 2, 2) == 'c'
+      local charge = readCharge(argv[i + 2 * j - 1], argv[i + 2 * j])
+      count = count + 1
+      charges[count] = charge
+      local isHeld = charge.family.held
       for k = place + j, place + alike * size, size do
         if isHeld then
           texts[k] = true
@@ -101,7 +114,6 @@ else
 end
 
 --- writes
---- charge
 --- quick_read
 
 local stateOf, waitsOf, errorOf, write, noteTaken -- see read.lua and state.lua; often not needed
@@ -112,9 +124,9 @@ local reply, length = { argv[1] .. ' ' .. nowText, nil }, 1
 -- newStates[j] and newIDs[j] are false.
 local newTexts, expiries = { nil, nil, nil }, { nil, nil, nil }
 local newStates, newIDs = { nil, nil, nil }, { nil, nil, nil }
--- The first key of a request is keys[place + 1]. argv[i] is the head of a group, or the "" of a
--- single request. Its charges follow.
-local place, i = 0, isAlone and 2 or 3
+-- The first key of a request is keys[place + 1], its first charge is charges[first + 1]. argv[i] is
+-- the head of a group, or the "" of a single request.
+local place, first, i = 0, 0, isAlone and 2 or 3
 while argv[i] do
   local mode, alike, size = 'take', 1, nil
   if isAlone then
@@ -123,18 +135,15 @@ while argv[i] do
     mode, alike, size = match(argv[i], '^(%a+) (%d+) (%d+)$')
     alike, size = alike + 0, size + 0
   end
-  local takes, charges = mode == 'take', { nil, nil, nil }
-  for j = 1, size do
-    charges[j] = readCharge(argv[i + 2 * j - 1], argv[i + 2 * j])
-  end
-
+  local takes = mode == 'take'
   for request = 1, alike do
     local allowed, wrong, found, logs = true, nil, '', nil
     local serials, zeros = '', '' -- the end of the reply if units are taken, and if none are
     for j = 1, size do
-      local charge, key, text = charges[j], keys[place + j], texts[place + j]
-      local take, letter, most, P, Q = charge.take, charge.letter, charge.most, charge.P, charge.Q
+      local charge, key, text = charges[first + j], keys[place + j], texts[place + j]
+      local family, most, P, Q = charge.family, charge.most, charge.P, charge.Q
       local n, shadow, lasts, periods = charge.n, charge.shadow, charge.lasts, charge.periods
+      local decide, more = family.decide, charge.more
 
       -- 1. Read the state, and add the enforced units. fits stays nil if state.lua has to do it.
       local changed = written and written[key] -- by a request before: see writes.lua
@@ -145,27 +154,27 @@ while argv[i] do
       -- asOf is the instant to which the state is advanced: now, or its latest taking if the clock
       -- stepped back. s is the state if state.lua has read it.
       local asOf, s, debt = now, nil, nil
-      -- take checks a text that was read. It returns nil if the limit cannot have written it, and
+      -- decide checks a text that was read. It returns nil if the limit cannot have written it, and
       -- if no period of a calendar contains now.
       local isRead = text and true
       local fits, newAt, newA, newB, reset, owes
       if stateText and (periods or lasts or serial or ring) then
         -- Advance to now without units: a calendar replies that state, and a ring notes its level.
         local before = at
-        fits, at, a, b = take(most, P, Q, now, at, a, b, 0, nil, isRead, periods)
+        fits, at, a, b = decide(most, P, Q, now, at, a, b, 0, nil, isRead, more)
         if fits == nil then
           stateText = nil
         elseif periods then
           stateText = format(wholes, at, a, b)
         end
         local isEmpty = a == 0 and b == 0
-        local isOver = charge.ends and at ~= before -- the window of the stored state
+        local isOver = family.ends and at ~= before -- the window of the stored state
         if isEmpty or isOver then -- nothing is left to refund
           serial = nil
         end
       end
       if stateText then
-        fits, newAt, newA, newB, reset = take(most, P, Q, now, at, a, b, n, nil, isRead, periods)
+        fits, newAt, newA, newB, reset = decide(most, P, Q, now, at, a, b, n, nil, isRead, more)
       end
       if fits == nil then
         if not stateOf then
@@ -177,23 +186,23 @@ while argv[i] do
           wrong = errorOf(s) -- s is the error
           break
         end
-        if charge.isList then
+        if family.lists then
           logs = logs or {}
           -- s.a once more, for waitsOf: s changes if the request takes units.
           logs[#logs + 1] = { s, charge, s.a }
         end
         at, a, b, debt, serial, ring, asOf = s.at, s.a, s.b, s.debt, s.serial, s.ring, s.asOf
         fits, newAt, newA, newB, reset, owes =
-          take(most, P, Q, asOf, at, a, b, n, debt, nil, periods)
+          decide(most, P, Q, asOf, at, a, b, n, debt, nil, more)
       end
 
       -- 2. Decide, and add the shadow units if they fit, too.
       allowed = allowed and (fits or charge.isFree)
-      found = found .. stateText .. (s and '' or charge.tail) -- that of state.lua is complete
+      found = found .. stateText .. (not s and family.tail or '') -- state.lua's is complete
       local wouldTake = allowed and takes and n > 0 -- unless a later key denies the request
       if allowed and takes and shadow and shadow > 0 then
         local shadowFits, at2, a2, b2, reset2, owes2 =
-          take(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, periods)
+          decide(most, P, Q, asOf, newAt, newA, newB, shadow, owes, nil, more)
         if shadowFits then
           wouldTake, newAt, newA, newB, reset, owes = true, at2, a2, b2, reset2, owes2
         end
@@ -203,12 +212,12 @@ while argv[i] do
       newTexts[j], newStates[j], newIDs[j] = false, false, false
       if wouldTake then
         if lasts or serial or ring then
-          if letter == 't' or letter == 'l' then
+          if family.rings then
             if not noteLevel then
               --- bucket_ring
             end
             ring = noteLevel(ring, asOf, a, b, lasts or 0)
-          elseif letter == 'q' then
+          elseif family.queues then
             -- A queue refunds only its latest taking, since later requests already have their
             -- delays. So each taking drops the serial of the one before.
             ring, serial = nil, nil
@@ -221,7 +230,7 @@ while argv[i] do
           end
         end
         -- The id of the first unit of this request.
-        local firstID = letter == 'c' and sub(charge.ids, 12 * request - 11, 12 * request)
+        local firstID = family.held and sub(charge.ids, 12 * request - 11, 12 * request)
         if s then
           s.at, s.a, s.b, s.debt, s.serial, s.ring = newAt, newA, newB, owes, serial, ring
           s.firstID, s.isTaken, newStates[j] = firstID, true, s
@@ -261,7 +270,7 @@ while argv[i] do
           noteTaken(state)
           write(state)
         elseif id then
-          local P = charges[j].P
+          local P = charges[first + j].P
           redis.call('ZADD', key, format(whole, now + P), id)
           redis.call('PEXPIRE', key, format(whole, floor((P + 999) / 1000) + grace))
         elseif text then
@@ -271,7 +280,7 @@ while argv[i] do
     end
     place = place + size
   end
-  i = i + 2 * size + 1
+  first, i = first + size, i + 2 * size + 1
 end
 
 for k = 1, last or 0, 3 do

@@ -40,6 +40,6 @@ func longestWait(limit limits.Limit) time.Duration {
 	rate := limit.Rate()
 	// A full bucket drains in full; for a window full is its period.
 	full := arith.MuldivCeil(limit.Burst(), rate.Period.Microseconds(), rate.Units)
-	return arith.Wait(min(2*full, bounds.BucketFill)) + limit.Lasting() +
+	return arith.Wait(min(2*full, bounds.BucketFill)) + limit.Longest() +
 		max(rate.Period, time.Second)
 }

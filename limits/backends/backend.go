@@ -18,8 +18,8 @@ type Charge struct {
 
 	// Value is what a limit that counts different values counts, such as a [limits.Distinct]: a
 	// number that tells the values of a key apart. Other limits ignore it. A limiter makes it from
-	// the text that core.Rule.Value returns, and passes no text on: see [Salter]. 0 is a number like
-	// others; no text has it, and requests without a value have it.
+	// the text that core.Rule.Value returns, and passes no text on: see [Digester]. 0: none, which is
+	// a number like others.
 	Value uint64
 
 	// Shadow charges are decided. They are taken if they fit and the request is allowed. They never

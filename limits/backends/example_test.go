@@ -2,6 +2,8 @@ package backends_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -209,22 +211,23 @@ func ExampleInstances() {
 	// 0
 }
 
-// fleet is a backend whose states several processes share. A client that does not know the salt
-// cannot choose values with equal digests.
-type fleet struct{ backends.Backend }
-
-func (fleet) Salt() string { return "shop-1f6be0c4" }
+// fleet is a backend whose states several processes share, and with them the secret.
+type fleet struct {
+	backends.Backend
+	secret string
+}
 
 // Unwrap shows limiters the backend within.
 func (f fleet) Unwrap() backends.Backend { return f.Backend }
 
-func ExampleSalter() {
-	shared := fleet{memory.MustNew(memory.Options{})}
-	fmt.Println(backends.Salt(shared))
-	// Output: shop-1f6be0c4
+func (f fleet) Digest(scope, key, value string) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", f.secret, scope, key, value))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
-func ExampleSalt() {
-	fmt.Printf("%q\n", backends.Salt(memory.MustNew(memory.Options{})))
-	// Output: ""
+func ExampleDigester() {
+	one, other := fleet{secret: "1f6be0c4"}, fleet{secret: "1f6be0c4"}
+	a, b := one.Digest("login", "203.0.113.7", "ann"), other.Digest("login", "203.0.113.7", "ann")
+	fmt.Println(a == b, a == one.Digest("login", "203.0.113.7", "bob"))
+	// Output: true false
 }

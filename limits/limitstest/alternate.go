@@ -26,7 +26,7 @@ var alternateCases = []testCase{
 			"5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 4))
-			choices := slices.DeleteFunc(h.limits.of(alternating...),
+			choices := slices.DeleteFunc(h.limits.of(alternating()...),
 				func(l limits.Limit) bool { return !isRate(l) })
 			for i, a := range choices {
 				for j, b := range choices[i:] {
@@ -60,13 +60,7 @@ var alternateCases = []testCase{
 					}
 					w.take(backends.Charge{Scope: "s", Key: "k", Limit: old, Cost: 1000})
 					w.clock.advance(1 * sec)
-					most := l.Rate().Period
-					if l.Algorithm() == limits.AlgorithmSlidingWindow {
-						most += 1 * us // the weight falls by a unit right after the window
-					}
-					if l.Algorithm() == limits.AlgorithmCalendar {
-						most = 17 * hour
-					}
+					most := duration(algorithmOf(l).model.untilOne(l, w.clock.micros()))
 					first := charge(l)
 					if first.Allowed || first.RetryAfter > most {
 						t.Error(about(old, "used up and changed to %s: %s", showLimit(l), showDecision(first)))
@@ -127,7 +121,7 @@ var alternateCases = []testCase{
 			"three limits in turn admit without end (DESIGN 5, changing a limit)",
 		run: func(t testing.TB, h Harness) {
 			for _, large := range h.limits.rates(limits.PerDay(1000)) {
-				small := withMaximum(large, 10)
+				small := algorithmOf(large).withMaximum(large, 10)
 				if !h.limits.has(small) {
 					continue
 				}
@@ -199,9 +193,11 @@ var alternateCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			for _, a := range h.limits.rates(limits.PerHour(90)) {
 				for _, most := range []int64{1, 30, 90, 100} {
-					sameRate := []limits.Limit{limits.TokenBucket(limits.PerHour(90), most),
-						limits.LeakyBucket(limits.PerHour(90), most), limits.LeakyQueue(limits.PerHour(90), most)}
-					for _, b := range append(h.limits.rates(limits.PerHour(most)), sameRate...) {
+					others := h.limits.rates(limits.PerHour(most))
+					if l := algorithmOf(a).withMaximum(a, most); h.limits.has(l) {
+						others = append(others, l)
+					}
+					for _, b := range others {
 						w := h.world(t)
 						charge := func(l limits.Limit, cost int64) limits.Decision {
 							return w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: cost})[0]
@@ -220,47 +216,8 @@ var alternateCases = []testCase{
 	},
 }
 
-// withMaximum returns l with another maximum. The state of l carries over to it.
-func withMaximum(l limits.Limit, most int64) limits.Limit {
-	rate := limits.Per(most, l.Rate().Period)
-	switch l.Algorithm() {
-	case limits.AlgorithmTokenBucket:
-		return limits.TokenBucket(l.Rate(), most)
-	case limits.AlgorithmLeakyBucket:
-		return limits.LeakyBucket(l.Rate(), most)
-	case limits.AlgorithmLeakyQueue:
-		return limits.LeakyQueue(l.Rate(), most)
-	case limits.AlgorithmFixedWindow:
-		return limits.FixedWindow(rate)
-	case limits.AlgorithmSlidingWindow:
-		return limits.SlidingWindow(rate)
-	case limits.AlgorithmSlidingLog:
-		return limits.SlidingLog(rate)
-	case limits.AlgorithmAnchoredWindow:
-		return limits.AnchoredWindow(rate)
-	default:
-		return limits.Calendar(most, l.Period())
-	}
-}
-
-var alternating = []limits.Limit{
-	limits.TokenBucket(limits.PerSecond(100), 100),
-	limits.TokenBucket(limits.PerSecond(100), 10),
-	limits.LeakyBucket(limits.Per(7, 3*sec), 20),
-	limits.LeakyQueue(limits.PerMinute(30), 4),
-	limits.FixedWindow(limits.Per(30, 2*sec)),
-	limits.FixedWindow(limits.PerDay(5)),
-	limits.SlidingWindow(limits.PerMinute(100)),
-	limits.SlidingWindow(limits.Per(12, 5*sec)),
-	limits.SlidingWindow(limits.PerDay(5)),
-	limits.SlidingLog(limits.Per(20, 5*sec)),
-	limits.SlidingLog(limits.PerMinute(6)),
-	limits.AnchoredWindow(limits.Per(30, 2*sec)),
-	limits.AnchoredWindow(limits.PerDay(5)),
-	limits.Concurrent(10),
-	limits.Ban(limits.Per(10, 5*sec), 7*sec),
-	limits.Calendar(5, limits.Day),
-	limits.Distinct(limits.Per(5, 7*sec)),
+func alternating() []limits.Limit {
+	return limitsOf(func(a *algorithm) []limits.Limit { return a.alternating })
 }
 
 // admission is the units that a key was admitted at an instant.
@@ -330,20 +287,10 @@ func bound(pair [2]limits.Limit, from, to int64) int64 {
 	burst, drained, begun := int64(0), int64(0), int64(0)
 	for _, l := range pair {
 		burst = max(burst, l.Burst())
-		// of a calendar at least as many
-		windows := ceil(ratio(windowStart(to, l)-windowStart(from, l), micros(l), 1))
-		switch l.Algorithm() {
-		case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
-			begun += windows * l.Rate().Units
-			continue
-		case limits.AlgorithmAnchoredWindow:
-			// they end at least a period apart, however often the limit changes
-			begun += ceil(ratio(to-from, micros(l), 1)) * l.Rate().Units
-			continue
-		case limits.AlgorithmSlidingWindow:
-			begun += windows
+		windows, drains := algorithmOf(l).model.begun(l, from, to)
+		if begun += windows; drains {
+			drained += ceil(ratio(l.Rate().Units, micros(l), to-from))
 		}
-		drained += ceil(ratio(l.Rate().Units, micros(l), to-from))
 	}
 	return burst + drained + begun
 }

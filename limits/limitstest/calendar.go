@@ -1,6 +1,7 @@
 package limitstest
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -9,7 +10,84 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// This file finds the periods of the calendar by walking: from day to day until a period begins,
+func init() {
+	register(algorithm{
+		id: limits.AlgorithmCalendar, model: calendarModel{}, windows: true, aligned: true,
+		limit: func(rate limits.Rate) limits.Limit { return limits.Calendar(rate.Units, limits.Day) },
+		typical: []limits.Limit{
+			limits.Calendar(1000, limits.Day),
+			limits.Calendar(10_000, limits.Month.From(31)),
+		},
+		extreme: []limits.Limit{
+			limits.Calendar(1_000_000_000, limits.Year.FromDate(time.February, 29)),
+			limits.Calendar(1, limits.Day),
+		},
+		random: func(random *rand.Rand, rate limits.Rate, _ int64) limits.Limit {
+			return limits.Calendar(rate.Units, randomPeriod(random))
+		},
+		withMaximum: func(l limits.Limit, most int64) limits.Limit {
+			return limits.Calendar(most, l.Period())
+		},
+		alternating: []limits.Limit{limits.Calendar(5, limits.Day)},
+		together: [4]limits.Decision{allowed(6, day, day), allowed(2, day, day), denied(2, day, day),
+			allowed(0, day, day)},
+	})
+}
+
+type calendarModel struct{ fixedModel }
+
+// turned lets a period owe to the next one alone.
+func (calendarModel) turned(u usage, x int64) usage {
+	start := windowStart(x, u.limit)
+	if start <= u.at {
+		return u
+	}
+	next := usage{limit: u.limit, at: start}
+	if windowEnd(u.at, u.limit) == start {
+		next.curr = min(u.debt, u.limit.Burst())
+	}
+	return next
+}
+
+func (calendarModel) freshAt(u usage) int64 {
+	switch {
+	case u.debt > 0:
+		return windowEnd(windowEnd(u.at, u.limit), u.limit)
+	case u.curr > 0:
+		return windowEnd(u.at, u.limit)
+	}
+	return u.at
+}
+
+// rebasedBy counts the units as taken now under l: a store knows only the calendar that is charged.
+func (calendarModel) rebasedBy(u usage, l limits.Limit, now int64) usage {
+	if u.rebased(now).at == u.at {
+		return u.rebased(now)
+	}
+	length := windowEnd(u.at, u.limit) - u.at
+	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l, now)
+}
+
+func (calendarModel) untilOne(l limits.Limit, now int64) int64 { return windowEnd(now, l) - now }
+
+// randomPeriod returns any period of the calendar, in a zone whose data the program has.
+func randomPeriod(random *rand.Rand) limits.Period {
+	period := [...]limits.Period{
+		limits.Day, limits.Week, limits.Month, limits.Year,
+		limits.Week.From(1 + random.IntN(7)),
+		limits.Month.From(1 + random.IntN(31)),
+		limits.Year.FromDate(time.Month(1+random.IntN(12)), 1+random.IntN(28)),
+	}[random.IntN(7)]
+	zones := [...]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu",
+		"Australia/Lord_Howe", "America/Sao_Paulo"}
+	zoned := period.In(zones[random.IntN(len(zones))])
+	if limits.Calendar(1, zoned).Validate() != nil {
+		return period
+	}
+	return zoned
+}
+
+// The suite finds the periods of the calendar by walking: from day to day until a period begins,
 // and from minute to minute until the clocks of the zone show that day.
 
 // calendarStart returns the start of the period of l that contains x. It is a whole minute, since

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -205,70 +204,6 @@ var concurrencyCases = []testCase{
 					}
 				})
 				w.admitted(l, admitted.Load(), 100)
-			}
-		},
-	},
-	{
-		name: "a bucket balances while the clock moves",
-		why: "callers read the clock and arrive late, and the units admitted are exactly those that " +
-			"have drained and those in use; a bucket that takes late instants as they come drains the " +
-			"same time twice (DESIGN 5, a clock that steps back)",
-		run: func(t testing.TB, h Harness) {
-			// less than a second in all: a caller that is later than that has a clock that stepped back
-			const rounds = 12
-			for i, l := range h.limits.of(
-				limits.TokenBucket(limits.PerSecond(100), 100),
-				limits.LeakyBucket(limits.PerSecond(100), 100),
-				limits.LeakyQueue(limits.PerSecond(100), 100),
-			) {
-				w := h.lateWorld(t)
-				c := backends.Charge{Scope: fmt.Sprint(i), Key: "k", Limit: l, Cost: 100}
-				w.take(c) // it is never empty from now on: callers ask for ten times what drains
-				c.Cost = 1
-				var admitted atomic.Int64
-				w.concurrently(func(int) {
-					for range rounds {
-						w.clock.advance(1 * ms)
-						if w.try(c)[0].Allowed {
-							admitted.Add(1)
-						}
-					}
-				})
-				passed := goroutines * rounds * ms
-				inUse := w.look(c).ResetAfter // at 10ms for each unit
-				if got := 100*10*ms + time.Duration(admitted.Load())*10*ms; got != passed+inUse {
-					t.Error(about(l, "%d were admitted in %s, and it takes %s to drain what is in use: they "+
-						"differ by %s", admitted.Load(), passed, inUse, got-passed-inUse))
-				}
-			}
-		},
-	},
-	{
-		name: "a fixed window admits exactly its units while the clock moves",
-		why: "callers that arrive late, with an instant of the window before, are counted in the " +
-			"window that has begun, and clear none of its count (DESIGN 5, a clock that steps back)",
-		run: func(t testing.TB, h Harness) {
-			w := h.lateWorld(t)
-			// Of the 160 calls of a window at most 64 are made in the one before
-			// and at most 64 come too late, so that each has enough to be full.
-			const windows, units = 20, 20
-			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.Per(units, 8*ms)),
-				Cost: 1}
-			if !h.limits.has(c.Limit) {
-				t.SkipNow()
-			}
-			var admitted atomic.Int64
-			w.concurrently(func(int) {
-				for range 160 * windows / goroutines {
-					d := w.try(c)[0]
-					if d.Allowed {
-						admitted.Add(1)
-					}
-					w.clock.advance(50 * us)
-				}
-			})
-			if n := admitted.Load(); n != windows*units {
-				t.Errorf("%d were admitted in %d windows of %d, want %d", n, windows, units, windows*units)
 			}
 		},
 	},

@@ -92,7 +92,7 @@ var denialCases = []testCase{
 			b := h.Open(t, func() time.Time { return clock.now().Add(within) })
 			w := world{t, clock, b}
 			c := []backends.Charge{{Scope: "s", Key: "k",
-				Limit: limits.TokenBucket(limits.PerSecond(1_000_000), 1), Cost: 1}}
+				Limit: draining(limits.PerSecond(1_000_000), 1), Cost: 1}}
 			w.expect("the first", c, allowed(0, 1*us, 1*us))
 			within = 999 * time.Nanosecond
 			w.expect("999ns later", c, denied(0, 1*us, 1*us))

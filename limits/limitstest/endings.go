@@ -1,7 +1,6 @@
 package limitstest
 
 import (
-	"math"
 	"math/big"
 	"slices"
 
@@ -31,21 +30,6 @@ func (t ticket) number() int64 {
 }
 
 func ticketOf(number int64) ticket { return ticket{number >> 1, number&1 == 1} }
-
-// hold is the units that a charge holds under a concurrency limit.
-type hold struct {
-	ticket
-	units int64
-}
-
-// units returns how many units are held.
-func (u usage) units() int64 {
-	sum := int64(0)
-	for _, h := range u.held {
-		sum += h.units
-	}
-	return sum
-}
 
 // event is a taking in the history of a key.
 type event struct {
@@ -86,18 +70,7 @@ func (u usage) with(events []event) usage {
 	r := *u.base
 	for i, e := range events {
 		r.limit = e.limit
-		switch n := floor(e.units); {
-		case isBucket(e.limit):
-			r = usage{limit: e.limit, at: e.at, level: new(big.Rat).Add(r.levelAt(e.at), e.units)}
-		case n == 0 && e.limit.Algorithm() == limits.AlgorithmSlidingLog:
-			// what had left by then has left
-			r.takings = slices.DeleteFunc(slices.Clone(r.takings),
-				func(t taking) bool { return t.at+micros(e.limit) <= e.at })
-		case e.extra:
-			r = r.owing(e.at, n)
-		default:
-			r = r.plus(e.at, n)
-		}
+		r = r.model().again(r, e)
 		r.events = events[:i+1]
 	}
 	r.limit, r.change, r.base, r.events = u.limit, u.change, u.base, events
@@ -105,35 +78,12 @@ func (u usage) with(events []event) usage {
 }
 
 // owing returns u after n units above an estimate were charged at instant x, whether they fit or
-// not. The next window starts with such units above the maximum.
-func (u usage) owing(x, n int64) usage {
-	after := u.plus(x, n)
-	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
-		after.debt = max(0, min(after.curr-u.limit.Burst(), after.debt+n))
-	}
-	return after
-}
+// not.
+func (u usage) owing(x, n int64) usage { return u.model().owing(u, x, n) }
 
 // mayOwe returns how many units above estimates u may still be charged at instant x: a key owes at
 // most the maximum, and a bucket drains within 100 years.
-func (u usage) mayOwe(x int64) int64 {
-	most := u.limit.Burst()
-	switch {
-	case isBucket(u.limit):
-		century := ratio(u.limit.Rate().Units, micros(u.limit), 36_525*day.Microseconds())
-		limit := new(big.Rat).SetInt64(2 * most)
-		if century.Cmp(limit) < 0 {
-			limit = century
-		}
-		return max(0, floor(limit.Sub(limit, u.levelAt(x))))
-	case u.until != 0:
-		return 0
-	case u.limit.Algorithm() == limits.AlgorithmBan:
-		return max(0, 2*most-u.curr)
-	}
-	return max(0, 2*most-u.inUse(x))
-}
+func (u usage) mayOwe(x int64) int64 { return u.model().mayOwe(u, x) }
 
 // settle carries out an ending exactly, and returns its settlement.
 func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement {
@@ -155,7 +105,7 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	before := l[a]
 	_, most := l.refundable(now, a, e, t)
 	if most > 0 {
-		l.refund(a, t, new(big.Rat).SetInt64(most))
+		l.refund(now, a, t, new(big.Rat).SetInt64(most))
 	}
 	return limits.Settlement{Returned: returned(before, l[a], now, e.Taken-e.Final)}
 }
@@ -168,34 +118,6 @@ func returned(before, after usage, now, n int64) int64 {
 	}
 	x := max(now, before.at)
 	return min(n, before.inUse(x)-after.inUse(x))
-}
-
-// hold changes how many units a ticket holds.
-func (l ledger) hold(a account, e backends.Ending, t ticket) {
-	u := l[a]
-	u.limit, u.held = e.Limit, append(slices.Clone(u.held), hold{ticket: t})
-	i := slices.IndexFunc(u.held, func(h hold) bool { return h.ticket == t })
-	u.held[i].units += e.Final - e.Taken
-	u.held = slices.DeleteFunc(u.held, func(h hold) bool { return h.units <= 0 })
-	l[a] = u
-}
-
-// forget takes out the value that was new for the charge t, and returns how many values fewer are in
-// use.
-func (l ledger) forget(now int64, a account, e backends.Ending, t ticket) int64 {
-	u := l[a]
-	after := u.values(u.limit, max(now, u.at))
-	count := len(after.takings)
-	after.takings = slices.DeleteFunc(after.takings,
-		func(v taking) bool { return v.value == e.Value && v.first == t })
-	if len(after.takings) == count {
-		return 0
-	}
-	if after.at = now; len(after.takings) > 0 {
-		after.at = after.takings[len(after.takings)-1].at
-	}
-	l[a] = after
-	return 1
 }
 
 // charge charges units above the estimate and returns how many.
@@ -241,72 +163,24 @@ func (u usage) without(i int, units *big.Rat) usage {
 }
 
 // refund takes units of the charge t out of the history of a.
-func (l ledger) refund(a account, t ticket, units *big.Rat) {
+func (l ledger) refund(now int64, a account, t ticket, units *big.Rat) {
 	u := l[a]
 	i := u.find(t)
 	if i < 0 {
 		return
 	}
-	u = u.without(i, units)
-	if u.limit.Algorithm() == limits.AlgorithmBan && u.curr == 0 {
-		u = fresh(u.limit, u.at)
-	}
-	l[a] = u
+	l[a] = u.model().returned(u, i, units, now)
 }
 
 // refundable returns how many units a backend must take out of the history of a key at the end of a
 // charge, and how many it may. [returned] says how many units the key then gets back.
 func (l ledger) refundable(now int64, a account, e backends.Ending, t ticket) (least, most int64) {
 	u := l[a]
-	i, n := u.find(t), e.Taken-e.Final
+	i := u.find(t)
 	if i < 0 || u.isUnused(now) || !sameCounting(u.limit, e.Limit) {
 		return 0, 0
 	}
-	x, p, taken := max(now, u.at), micros(u.limit), u.events[i]
-	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmCalendar:
-		if windowStart(taken.at, u.limit) == u.at { // the window of the last taking
-			return n, n
-		}
-		return 0, 0
-	case limits.AlgorithmAnchoredWindow:
-		switch opener := taken.at == u.at; {
-		case taken.at < u.at: // the window before
-			return 0, 0
-		case opener && e.Final == 0 && u.curr > n:
-			// The window of later takings would have opened later, unless they have the same
-			// instant.
-			if u.with(withoutUnits(u.events, i)).at == u.at {
-				return 0, n
-			}
-			return 0, 0
-		}
-		return n, n
-	case limits.AlgorithmSlidingWindow:
-		if u.at-windowStart(taken.at, u.limit) <= p {
-			return n, n
-		}
-		return 0, 0
-	case limits.AlgorithmSlidingLog:
-		if x < taken.at+p {
-			return n, n
-		}
-		return 0, 0
-	case limits.AlgorithmBan:
-		if u.curr >= math.MaxUint32 { // a backend need not count further
-			return 0, n
-		}
-		return n, n
-	case limits.AlgorithmLeakyQueue:
-		behind := func(e event) bool { return !e.extra && e.call != t.call && e.units.Sign() > 0 }
-		if slices.ContainsFunc(u.events[i+1:], behind) {
-			return 0, 0 // they have been told when their turn is
-		}
-	}
-	if taken.at == u.at && len(u.events) == i+1 && !taken.edited {
-		return n, n
-	}
-	return 0, n
+	return u.model().refundable(u, i, e, max(now, u.at))
 }
 
 // withoutUnits returns events with no units left in the i-th.

@@ -2,12 +2,10 @@ package limitstest
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -16,44 +14,7 @@ import (
 // endCases are about requests that cost more than estimated, and about calls of Settle (DESIGN 12).
 // A backend that is no [backends.Settler] skips them.
 var endCases = []testCase{
-	endCase("a cost above the estimate is charged whether it fits or not",
-		"8 of 10 a minute are taken and cost 15: the key owes 5, and waits until they have drained, "+
-			"expired or been taken off the next window; under a backend that charges only what fits, a "+
-			"client may lie about the estimate (DESIGN 12)",
-		func(w endWorld) {
-			for _, test := range []struct {
-				limit  limits.Limit
-				want   limits.Decision // of a look
-				retry  time.Duration   // of 1 unit
-				minute int64           // what remains a minute later
-			}{
-				{limits.TokenBucket(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
-				{limits.LeakyBucket(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
-				{limits.LeakyQueue(limits.PerMinute(10), 10), allowed(0, 90*sec, 36*sec), 36 * sec, 5},
-				{limits.FixedWindow(limits.PerMinute(10)), allowed(0, 2*mins, mins), mins, 5},
-				{limits.AnchoredWindow(limits.PerMinute(10)), allowed(0, 2*mins, mins), mins, 5},
-				{limits.SlidingWindow(limits.PerMinute(10)), allowed(0, 2*mins, 80*sec+1*us), 80*sec + 1*us, 0},
-				{limits.SlidingLog(limits.PerMinute(10)), allowed(0, mins, mins), mins, 10},
-			} {
-				if !w.limits.has(test.limit) {
-					continue
-				}
-				a := w.begin("k", test.limit, 8)
-				w.settles(a, 15, limits.Settlement{Charged: 7})
-				w.is(a, test.want)
-				one := a.charge
-				one.Cost = 1
-				if d := w.take(one)[0]; d.Allowed || d.RetryAfter != test.retry {
-					w.Error(about(test.limit, "owing 5: %s, want to be denied for %s", showDecision(d),
-						test.retry))
-				}
-				w.clock.advance(mins)
-				if left := w.look(one).Remaining; left != test.minute {
-					w.Error(about(test.limit, "a minute later %d remain, want %d", left, test.minute))
-				}
-				w.clock.advance(3*hour - mins)
-			}
-		}),
+
 	endCase("a key owes no more than its maximum",
 		"of a million units above the estimate as many are charged as leave the key owing the maximum, "+
 			"and the rest is forgiven and said to be; a bucket drains within 100 years. Without a cap a "+
@@ -74,60 +35,8 @@ var endCases = []testCase{
 				}
 				w.clock.advance(4*day - 3*p)
 			}
-			century := limits.TokenBucket(limits.Per(1, 8766*hour), 100)
-			w.settles(w.begin("c", century, 40), 1000, limits.Settlement{Charged: 60, Forgiven: 900})
 		}),
-	endCase("a period of the calendar owes to the next alone",
-		"8 of 10 a month cost 15, and the next month starts with 5 of them; of 2 a month it starts "+
-			"full, and the month after that with nothing (DESIGN 5, the table of algorithms)",
-		func(w endWorld) {
-			month := limits.Calendar(10, limits.Month)
-			if !w.limits.has(month) {
-				return
-			}
-			for _, after := range []struct {
-				year        int
-				units, left int64
-			}{{2027, 10, 5}, {2029, 2, 0}} {
-				w.clock.set(time.Date(after.year, time.January, 31, 0, 0, 0, 0, time.UTC).UnixMicro())
-				a := w.begin(fmt.Sprint(after.units), month, 8)
-				w.settles(a, 15, limits.Settlement{Charged: 7})
-				w.is(a, allowed(0, 29*day, 1*day))
-				a.charge.Limit, a.charge.Cost = limits.Calendar(after.units, limits.Month), 2
-				w.expect("2 more", []backends.Charge{a.charge},
-					denied(0, map[int64]time.Duration{10: day, 2: 29 * day}[after.units], 29*day))
-				w.clock.advance(day)
-				if left := w.look(a.charge).Remaining; left != after.left {
-					w.Error(about(a.charge.Limit, "in February %d remain, want %d", left, after.left))
-				}
-				w.clock.advance(28*day - 1*us)
-				a.charge.Cost = 0
-				w.expect("at the end of February", []backends.Charge{a.charge}, allowed(after.left, 1*us, 1*us))
-				w.clock.advance(1 * us)
-				w.expect("in March", []backends.Charge{a.charge}, allowed(after.units, 0, 31*day))
-			}
-		}),
-	endCase("a debt counts under the limit that the key changes to",
-		"8 of 10 a minute cost 15, so that the key is fresh in two minutes; under 2 a minute it owes "+
-			"for four, from the first charge on, denied or not (DESIGN 5, changing a limit)",
-		func(w endWorld) {
-			for _, limitOf := range []func(limits.Rate) limits.Limit{limits.FixedWindow,
-				limits.AnchoredWindow} {
-				if !w.limits.has(limitOf(limits.PerMinute(10))) {
-					continue
-				}
-				a := w.begin("k", limitOf(limits.PerMinute(10)), 8)
-				w.settles(a, 15, limits.Settlement{Charged: 7})
-				a.charge.Limit, a.charge.Cost = limitOf(limits.PerMinute(2)), 1
-				w.is(a, allowed(0, 4*mins, 3*mins))
-				w.expect("1 of 2 a minute", []backends.Charge{a.charge}, denied(0, 3*mins, 4*mins))
-				w.clock.advance(3*mins - 1*us)
-				w.expect("1µs before RetryAfter", []backends.Charge{a.charge}, denied(0, 1*us, mins+1*us))
-				w.clock.advance(1 * us)
-				w.expect("after RetryAfter", []backends.Charge{a.charge}, allowed(0, mins, mins))
-				w.clock.advance(3*hour - 3*mins)
-			}
-		}),
+
 	endCase("many requests at once are charged exactly their final costs",
 		"64 callers take and end at one instant: what is left is the maximum less what all have cost, "+
 			"and no caller is allowed units that do not fit (DESIGN 1: exact under any concurrency)",
@@ -147,7 +56,7 @@ var endCases = []testCase{
 							final := 1 + random.Int64N(c.Cost)
 							cost.Add(final - c.Cost)
 							if s := w.end(begun{c, d}, final); s.Returned != c.Cost-final &&
-								l.Algorithm() != limits.AlgorithmAnchoredWindow {
+								!algorithmOf(l).moves {
 								w.Error(about(l, "%d of %d returned, error %v", s.Returned, c.Cost-final, s.Err))
 							}
 						}
@@ -169,7 +78,7 @@ var endCases = []testCase{
 			if err := backends.Settle(ctx, w.backend, nil, nil); err != nil {
 				w.Errorf("no endings: %v", err)
 			}
-			l := limits.FixedWindow(limits.PerMinute(10))
+			l := plain(limits.PerMinute(10))
 			a, b := w.begin("a", l, 5), w.begin("b", l, 5)
 			out := []limits.Settlement{{Returned: -7, Charged: -7, Forgiven: -7}, {Returned: -7, Charged: -7,
 				Forgiven: -7}}

@@ -48,7 +48,7 @@ var expiryCases = []testCase{
 			"shorter time to live gives units away (DESIGN 5, TTLs)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := backends.Charge{Scope: "s", Key: "k", Limit: limits.TokenBucket(limits.PerSecond(1), 100),
+			c := backends.Charge{Scope: "s", Key: "k", Limit: draining(limits.PerSecond(1), 100),
 				Cost: 100}
 			w.take(c)
 			c.Cost = 1
@@ -151,18 +151,21 @@ var expiryCases = []testCase{
 				w.take(charge(l, 4, 0), charge(l, 5, 5))
 				counts(about(l, "after three takings"), 3*i+3)
 			}
-			buckets, sliding := 0, 0
-			for _, l := range choices {
-				if isBucket(l) {
-					buckets++
-				} else if l.Algorithm() == limits.AlgorithmSlidingWindow {
-					sliding++
+			live := func() (n int) { // by the definitions
+				for _, l := range choices {
+					for _, cost := range []int64{1, 10, 5} {
+						taken := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), cost)
+						if taken.freshAt() > w.clock.micros() {
+							n++
+						}
+					}
 				}
+				return n
 			}
 			w.clock.advance(6 * sec) // one of three keys is fresh under each bucket
-			counts("after 6s", 3*len(choices)-buckets)
+			counts("after 6s", live())
 			w.clock.advance(54 * sec) // all are fresh except those of the sliding window
-			counts("after a minute", 3*sliding)
+			counts("after a minute", live())
 			w.clock.advance(60 * sec)
 			counts("after two minutes", 0)
 		},

@@ -19,105 +19,19 @@ func (h Harness) seed(t testing.TB) uint64 {
 	return testrun.Seed(t)
 }
 
-// typicalLimits are common configurations.
-var typicalLimits = []limits.Limit{
-	limits.TokenBucket(limits.PerSecond(10), 20),
-	limits.TokenBucket(limits.PerMinute(100), 20),
-	limits.TokenBucket(limits.PerHour(5000), 100),
-	limits.LeakyBucket(limits.PerSecond(100), 10),
-	limits.LeakyQueue(limits.PerSecond(5), 10),
-	limits.FixedWindow(limits.PerMinute(60)),
-	limits.FixedWindow(limits.PerDay(1000)),
-	limits.SlidingWindow(limits.PerMinute(100)),
-	limits.SlidingWindow(limits.PerSecond(5)),
-	limits.SlidingLog(limits.PerMinute(10)),
-	limits.SlidingLog(limits.Per(3, 5*mins)),
-	limits.AnchoredWindow(limits.PerHour(5000)),
-	limits.AnchoredWindow(limits.PerMinute(10)),
-	limits.Concurrent(20),
-	limits.Ban(limits.Per(10, 10*mins), hour),
-	limits.Calendar(1000, limits.Day),
-	limits.Calendar(10_000, limits.Month.From(31)),
-	limits.Distinct(limits.Per(5, 10*mins)),
-	limits.Distinct(limits.PerDay(10)),
-}
-
-// extremeLimits are the largest and smallest legal limits, and limits with fractions.
-var extremeLimits = []limits.Limit{
-	limits.TokenBucket(limits.Per(1_000_000_000, 1*ms), 1_000_000_000),
-	limits.TokenBucket(limits.Per(1_000_000_000, 366*day), 1_000_000_000),
-	limits.TokenBucket(limits.Per(1, 3_155_760*us), 1_000_000_000),
-	limits.TokenBucket(limits.Per(1, 8766*hour), 100),
-	limits.LeakyBucket(limits.Per(1, 366*day), 1),
-	limits.LeakyBucket(limits.Per(7, 3*ms), 10),
-	limits.LeakyQueue(limits.Per(999_999_937, 86_399_999_999*us), 1_000_000_000),
-	limits.LeakyQueue(limits.Per(1_000_000_000, 31_622_399_999_999*us), 999_999_999),
-	limits.LeakyQueue(limits.Per(3, 1*ms), 1),
-	limits.FixedWindow(limits.Per(1_000_000_000, 1*ms)),
-	limits.FixedWindow(limits.Per(1, 366*day)),
-	limits.FixedWindow(limits.Per(13, 1001*us)),
-	limits.SlidingWindow(limits.Per(1_000_000_000, 366*day)),
-	limits.SlidingWindow(limits.Per(999_999_937, 86_399_999_999*us)),
-	limits.SlidingWindow(limits.Per(1_000_000_000, 1*ms)),
-	limits.SlidingWindow(limits.Per(7, 3*ms)),
-	limits.SlidingWindow(limits.Per(1, 1*ms)),
-	limits.SlidingLog(limits.Per(10_000, 1*ms)),
-	limits.SlidingLog(limits.Per(10_000, 366*day)),
-	limits.SlidingLog(limits.Per(1, 1*ms)),
-	limits.AnchoredWindow(limits.Per(1_000_000_000, 366*day)),
-	limits.AnchoredWindow(limits.Per(13, 1001*us)),
-	limits.AnchoredWindow(limits.Per(1, 1*ms)),
-	limits.Concurrent(1),
-	limits.Concurrent(100_000),
-	limits.Ban(limits.Per(1_000_000_000, 366*day), 1*ms),
-	limits.Ban(limits.Per(1, 1*ms), 366*day),
-	limits.Ban(limits.Per(7, 1001*us), 1003*us),
-	limits.Calendar(1_000_000_000, limits.Year.FromDate(time.February, 29)),
-	limits.Calendar(1, limits.Day),
-	limits.Distinct(limits.Per(1000, 366*day)),
-	limits.Distinct(limits.Per(1000, 1*ms)),
-	limits.Distinct(limits.Per(1, 1001*us)),
-}
-
 // randomLimit returns any legal limit: a quarter typical, a quarter extreme.
 func randomLimit(random *rand.Rand) limits.Limit {
 	switch random.IntN(4) {
 	case 0:
-		return typicalLimits[random.IntN(len(typicalLimits))]
+		return pick(random, typicalLimits())
 	case 1:
-		return extremeLimits[random.IntN(len(extremeLimits))]
+		return pick(random, extremeLimits())
 	}
 	for {
 		rate := limits.Per(upTo(random, 1_000_000_000),
 			time.Duration(999+upTo(random, (366*day).Microseconds()-999))*us)
 		burst := upTo(random, 1_000_000_000)
-		limit := limits.Limit{}
-		switch random.IntN(11) {
-		case 0:
-			limit = limits.TokenBucket(rate, burst)
-		case 1:
-			limit = limits.LeakyBucket(rate, burst)
-		case 2:
-			limit = limits.LeakyQueue(rate, burst)
-		case 3:
-			limit = limits.FixedWindow(rate)
-		case 4:
-			limit = limits.SlidingWindow(rate)
-		case 5:
-			rate.Units = upTo(random, 10_000)
-			limit = limits.SlidingLog(rate)
-		case 6:
-			limit = limits.AnchoredWindow(rate)
-		case 7:
-			limit = limits.Concurrent(upTo(random, 100_000))
-		case 8:
-			limit = limits.Ban(rate, duration(999+upTo(random, (366*day).Microseconds()-999)))
-		case 9:
-			limit = limits.Calendar(rate.Units, randomPeriod(random))
-		case 10:
-			rate.Units = upTo(random, 1000)
-			limit = limits.Distinct(rate)
-		}
+		limit := pick(random, algorithms()).random(random, rate, burst)
 		if limit.Validate() == nil {
 			return limit
 		}
@@ -135,55 +49,15 @@ func changedLimit(random *rand.Rand, l limits.Limit) limits.Limit {
 		rate.Period*time.Duration(times) <= 366*day {
 		rate.Units, rate.Period = rate.Units*times, rate.Period*time.Duration(times) // the same fraction
 	}
-	changed := l
-	switch l.Algorithm() {
-	case limits.AlgorithmTokenBucket:
-		changed = limits.TokenBucket(rate, most)
-	case limits.AlgorithmLeakyBucket:
-		changed = limits.LeakyBucket(rate, most)
-	case limits.AlgorithmLeakyQueue:
-		changed = limits.LeakyQueue(rate, most)
-	case limits.AlgorithmFixedWindow:
-		changed = limits.FixedWindow(limits.Per(most, l.Rate().Period))
-	case limits.AlgorithmSlidingWindow:
-		changed = limits.SlidingWindow(limits.Per(most, l.Rate().Period))
-	case limits.AlgorithmSlidingLog:
-		changed = limits.SlidingLog(limits.Per(most, l.Rate().Period))
-	case limits.AlgorithmAnchoredWindow:
-		changed = limits.AnchoredWindow(limits.Per(most, l.Rate().Period))
-	case limits.AlgorithmCalendar:
-		changed = limits.Calendar(most, l.Period())
-	case limits.AlgorithmDistinct:
-		changed = limits.Distinct(limits.Per(most, rate.Period))
-	case limits.AlgorithmConcurrent:
-		changed = limits.Concurrent(most)
-	case limits.AlgorithmBan:
-		changed = limits.Ban(rate, l.Lasting())
-		if random.IntN(2) == 0 {
-			changed = limits.Ban(limits.Per(most, l.Rate().Period), l.Lasting())
-		}
+	a := algorithmOf(l)
+	changed := a.withMaximum(l, most)
+	if a.changed != nil {
+		changed = a.changed(random, l, rate, most)
 	}
 	if changed.Validate() != nil {
 		return l
 	}
 	return changed
-}
-
-// randomPeriod returns any period of the calendar, in a zone whose data the program has.
-func randomPeriod(random *rand.Rand) limits.Period {
-	period := [...]limits.Period{
-		limits.Day, limits.Week, limits.Month, limits.Year,
-		limits.Week.From(1 + random.IntN(7)),
-		limits.Month.From(1 + random.IntN(31)),
-		limits.Year.FromDate(time.Month(1+random.IntN(12)), 1+random.IntN(28)),
-	}[random.IntN(7)]
-	zones := [...]string{"UTC", "Europe/Berlin", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu",
-		"Australia/Lord_Howe", "America/Sao_Paulo"}
-	zoned := period.In(zones[random.IntN(len(zones))])
-	if limits.Calendar(1, zoned).Validate() != nil {
-		return period
-	}
-	return zoned
 }
 
 // randomCost returns the cost of a request under l, often at an edge of last, the last decision.
@@ -247,6 +121,9 @@ func randomAdvance(random *rand.Rand, l limits.Limit, now int64, last limits.Dec
 	}
 	return 0
 }
+
+// pick returns one of choices.
+func pick[T any](random *rand.Rand, choices []T) T { return choices[random.IntN(len(choices))] }
 
 // upTo returns a number from 1 to most. All orders of magnitude are equally likely.
 func upTo(random *rand.Rand, most int64) int64 {

@@ -22,7 +22,7 @@ var groupCases = []testCase{
 			"(DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			full := backends.Charge{Scope: "full", Key: "k", Limit: limits.FixedWindow(limits.PerHour(1)),
+			full := backends.Charge{Scope: "full", Key: "k", Limit: plain(limits.PerHour(1)),
 				Cost: 1}
 			w.take(full)
 			for _, l := range h.limits.rates(limits.PerMinute(10)) {
@@ -89,7 +89,7 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			choices := h.limits.all(limits.PerMinute(10))
-			denies := func(l limits.Limit) bool { return !togetherByTen[l.Algorithm()][2].Allowed }
+			denies := func(l limits.Limit) bool { return !algorithmOf(l).together[2].Allowed }
 			if !slices.ContainsFunc(choices, denies) {
 				t.SkipNow()
 			}
@@ -100,10 +100,10 @@ var groupCases = []testCase{
 				for i, l := range choices {
 					group[i] = backends.Charge{Scope: l.Algorithm().String(), Key: "k", Limit: l,
 						Cost: [4]int64{4, 4, 4, 2}[step]}
-					if step == 2 && l.Algorithm() == limits.AlgorithmFixedWindow {
-						group[i].Cost = 2
+					if third := algorithmOf(l).third; step == 2 && third > 0 {
+						group[i].Cost = third
 					}
-					want[i] = togetherByTen[l.Algorithm()][step]
+					want[i] = algorithmOf(l).together[step]
 				}
 				w.expect(label, group, want...)
 			}
@@ -117,7 +117,7 @@ var groupCases = []testCase{
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
 			c := backends.Charge{Scope: "s", Key: "twice",
-				Limit: limits.TokenBucket(limits.PerSecond(1), 10)}
+				Limit: draining(limits.PerSecond(1), 10)}
 			with := func(cost int64) backends.Charge { c.Cost = cost; return c }
 			one := backends.Charge{Scope: "s", Key: "single", Limit: c.Limit, Cost: 1}
 			d := allowed(5, 5*sec, 5*sec)
@@ -173,7 +173,7 @@ var groupCases = []testCase{
 				for i := range group {
 					most := int64(100 + (i*37)%n) // no two are equal
 					group[i] = backends.Charge{Scope: strconv.Itoa(i % 7), Key: strconv.FormatInt(most, 10),
-						Limit: limits.FixedWindow(limits.PerMinute(most)), Cost: 10}
+						Limit: plain(limits.PerMinute(most)), Cost: 10}
 					want[i] = allowed(most-10*round, 60*sec, 60*sec)
 				}
 				w.expect("round "+strconv.FormatInt(round, 10), group, want...)
@@ -190,9 +190,9 @@ var groupCases = []testCase{
 			left := [2]int64{100, 100}
 			for i := range int64(10) {
 				charges[0] = backends.Charge{Scope: "s", Key: "a",
-					Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: i}
+					Limit: plain(limits.PerMinute(100)), Cost: i}
 				charges[1] = backends.Charge{Scope: "s", Key: "b",
-					Limit: limits.FixedWindow(limits.PerMinute(100)), Cost: 1}
+					Limit: plain(limits.PerMinute(100)), Cost: 1}
 				left[0], left[1] = left[0]-i, left[1]-1
 				given := slices.Clone(charges)
 				if err := w.backend.Take(context.Background(), charges, out); err != nil {
@@ -226,31 +226,4 @@ var groupCases = []testCase{
 			}
 		},
 	},
-}
-
-// togetherByTen has the decisions on four groups, under each algorithm with 10 a minute. The groups
-// take 4, 4, 4 (under the fixed window 2) and 2 units of each. The third is denied.
-var togetherByTen = map[limits.Algorithm][4]limits.Decision{
-	limits.AlgorithmTokenBucket: {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec),
-		denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	limits.AlgorithmLeakyBucket: {allowed(6, 24*sec, 36*sec), allowed(2, 48*sec, 12*sec),
-		denied(2, 12*sec, 48*sec), allowed(0, 60*sec, 6*sec)},
-	limits.AlgorithmLeakyQueue: {queued(0, 6, 24*sec, 36*sec), queued(24*sec, 2, 48*sec, 12*sec),
-		denied(2, 12*sec, 48*sec), queued(48*sec, 0, 60*sec, 6*sec)},
-	limits.AlgorithmFixedWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
-		allowed(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmSlidingWindow: {allowed(6, 120*sec, 36*sec), allowed(2, 120*sec, 12*sec),
-		denied(2, 67*sec+500*ms+1*us, 120*sec), allowed(0, 120*sec, 60*sec+1*us)},
-	limits.AlgorithmSlidingLog: {allowed(6, 60*sec, 36*sec), allowed(2, 60*sec, 12*sec),
-		denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmAnchoredWindow: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
-		denied(2, 60*sec, 60*sec), allowed(0, 60*sec, 60*sec)},
-	limits.AlgorithmConcurrent: {allowed(6, 0, limits.Never), allowed(2, 0, limits.Never),
-		held(2, 1*sec), allowed(0, 0, limits.Never)},
-	limits.AlgorithmBan: {allowed(6, 60*sec, 60*sec), allowed(2, 60*sec, 60*sec),
-		allowed(2, 60*sec, 60*sec), allowed(0, hour, hour)},
-	limits.AlgorithmDistinct: {allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec),
-		allowed(9, 60*sec, 54*sec), allowed(9, 60*sec, 54*sec)},
-	limits.AlgorithmCalendar: {allowed(6, day, day), allowed(2, day, day), denied(2, day, day),
-		allowed(0, day, day)},
 }

@@ -72,27 +72,22 @@ var historyCases = []testCase{
 type scene struct {
 	limit  limits.Limit
 	start  time.Duration // after newYear
-	before []step        // only advance and cost are used
+	before []earlier
 }
 
-var scenes = []scene{
-	{limits.TokenBucket(limits.PerSecond(500), 64), 0, []step{{cost: 60}}}, // fresh in 120ms
-	{limits.LeakyQueue(limits.Per(7, 13*ms), 40), 0, []step{{cost: 38}}},
-	// ends in 50ms
-	{limits.FixedWindow(limits.Per(30, 50*ms)), 0, []step{{cost: 1}}},
-	// the next window starts within the history
-	{limits.SlidingWindow(limits.Per(60, 50*ms)), 30 * ms, []step{{cost: 50}}},
-	// takings leave within it
-	{limits.SlidingLog(limits.Per(60, 50*ms)), 0,
-		[]step{{cost: 30}, {5 * ms, 10, limits.Decision{}}, {20 * ms, 15, limits.Decision{}}}},
-	// closes in 50ms
-	{limits.AnchoredWindow(limits.Per(30, 50*ms)), 30 * ms, []step{{cost: 1}}},
+// earlier is a charge before a history begins.
+type earlier struct {
+	after time.Duration // the clock moves by this before the charge
+	cost  int64
 }
 
 // scenes returns the scenes whose limits the backend supports.
 func (h Harness) scenes() []scene {
-	return slices.DeleteFunc(slices.Clone(scenes),
-		func(s scene) bool { return !h.limits.has(s.limit) })
+	var all []scene
+	for _, a := range algorithms() {
+		all = append(all, a.scenes...)
+	}
+	return slices.DeleteFunc(all, func(s scene) bool { return !h.limits.has(s.limit) })
 }
 
 func (s scene) charge(key int, cost int64) backends.Charge {
@@ -126,7 +121,7 @@ func (s scene) record(t testing.TB, h Harness, random *rand.Rand,
 	resets := canReset(t, w.backend)
 	past := new(history)
 	for _, step := range s.before {
-		c.advance(step.advance)
+		c.advance(step.after)
 		for k := range 3 {
 			past.call(w, call{caller: callers, charges: []backends.Charge{s.charge(k, step.cost)}})
 		}

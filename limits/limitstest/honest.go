@@ -107,7 +107,7 @@ var honestCases = []testCase{
 				for round := range rounds {
 					for i := range 10 * maxKeys / rounds {
 						w.take(backends.Charge{Scope: "flood", Key: fmt.Sprint(round, " ", i),
-							Limit: limits.FixedWindow(limits.PerDay(10)), Cost: 1})
+							Limit: plain(limits.PerDay(10)), Cost: 1})
 					}
 					for i := range regulars {
 						c := backends.Charge{Scope: "regular", Key: fmt.Sprint(i), Limit: l, Cost: 1}

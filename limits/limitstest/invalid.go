@@ -2,6 +2,7 @@ package limitstest
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -64,8 +65,8 @@ var errorCases = []testCase{
 			defer cancelLate()
 			for name, ctx := range map[string]context.Context{"cancelled": ended, "too late": late} {
 				group := []backends.Charge{
-					{Scope: name, Key: "a", Limit: limits.FixedWindow(limits.PerMinute(10)), Cost: 1},
-					{Scope: name, Key: "b", Limit: limits.FixedWindow(limits.PerMinute(10)), Cost: 1},
+					{Scope: name, Key: "a", Limit: plain(limits.PerMinute(10)), Cost: 1},
+					{Scope: name, Key: "b", Limit: plain(limits.PerMinute(10)), Cost: 1},
 				}
 				for n := range int64(3) {
 					out := dirty(2)
@@ -111,28 +112,28 @@ func invalidCharges(valid backends.Charge) []invalid {
 			backends.Charge{Scope: valid.Scope, Key: valid.Key, Limit: valid.Limit, Cost: -1}, false},
 		{"one key under two limits",
 			backends.Charge{Scope: valid.Scope, Key: valid.Key,
-				Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1}, true},
+				Limit: plain(limits.PerMinute(11)), Cost: 1}, true},
 		{"one key under two limits, looking",
 			backends.Charge{Scope: valid.Scope, Key: valid.Key,
-				Limit: limits.FixedWindow(limits.PerMinute(10))}, true},
+				Limit: plain(limits.PerMinute(10))}, true},
 		{"one key under two limits, in shadow",
 			backends.Charge{Scope: valid.Scope, Key: valid.Key,
-				Limit: limits.SlidingWindow(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
+				Limit: plain(limits.PerMinute(11)), Cost: 1, Shadow: true}, true},
 	}
-	for label, limit := range map[string]limits.Limit{
+	illegal := map[string]limits.Limit{
 		"no limit":                     {},
-		"no units":                     limits.FixedWindow(limits.PerMinute(0)),
-		"negative units":               limits.SlidingWindow(limits.PerMinute(-1)),
-		"too many units":               limits.SlidingWindow(limits.PerMinute(1_000_000_001)),
-		"too many units for a log":     limits.SlidingLog(limits.PerMinute(10_001)),
-		"no period":                    limits.FixedWindow(limits.Per(1, 0)),
-		"a period below a millisecond": limits.FixedWindow(limits.Per(1, 999*us)),
-		"a period above 366 days":      limits.FixedWindow(limits.Per(1, 366*day+1*us)),
-		"a period with nanoseconds":    limits.FixedWindow(limits.Rate{Units: 1, Period: 1*sec + 1}),
-		"no burst":                     limits.TokenBucket(limits.PerMinute(1), 0),
-		"a burst too large":            limits.LeakyBucket(limits.PerSecond(1_000_000_000), 1_000_000_001),
-		"a fill of over 100 years":     limits.LeakyQueue(limits.Per(1, 8766*hour+1*us), 100),
-	} {
+		"no units":                     plain(limits.PerMinute(0)),
+		"negative units":               plain(limits.PerMinute(-1)),
+		"too many units":               plain(limits.PerMinute(1_000_000_001)),
+		"no period":                    plain(limits.Per(1, 0)),
+		"a period below a millisecond": plain(limits.Per(1, 999*us)),
+		"a period above 366 days":      plain(limits.Per(1, 366*day+1*us)),
+		"a period with nanoseconds":    plain(limits.Rate{Units: 1, Period: 1*sec + 1}),
+	}
+	for _, a := range algorithms() {
+		maps.Copy(illegal, a.illegal)
+	}
+	for label, limit := range illegal {
 		all = append(all, invalid{label,
 			backends.Charge{Scope: "s", Key: "secret-bad", Limit: limit, Cost: 1}, false})
 		all = append(all, invalid{label + ", looking",

@@ -17,7 +17,7 @@ var keyCases = []testCase{
 			"(\"a\",\"b_c\") (DESIGN 4, Charge)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			limit := limits.FixedWindow(limits.PerDay(1_000_000_000))
+			limit := plain(limits.PerDay(1_000_000_000))
 			pairs := trickyPairs()
 			for i, p := range pairs {
 				cost := int64(i + 1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ var kindCases = []testCase{
 			"have a state each (DESIGN 5, kinds of counting)",
 		run: func(t testing.TB, h Harness) {
 			random := rand.New(rand.NewPCG(h.seed(t), 8))
-			choices := h.limits.of(kinds...)
+			choices := h.limits.all(limits.PerHour(5))
 			for i, a := range choices {
 				for _, b := range choices[i+1:] {
 					if countedBy(a) != countedBy(b) {
@@ -41,8 +42,7 @@ var kindCases = []testCase{
 			if !canReset(t, w.backend) {
 				return
 			}
-			choices := h.limits.of(limits.FixedWindow(limits.PerDay(3)), limits.Ban(limits.PerDay(3), day),
-				limits.Distinct(limits.PerDay(3)), limits.Concurrent(3))
+			choices := h.limits.of(everyKind(limits.PerDay(3))...)
 			for _, l := range choices {
 				w.take(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 3, Value: valueOf("ann")})
 			}
@@ -66,8 +66,8 @@ var kindCases = []testCase{
 			"deny no new key of another, whatever the number of scopes (DESIGN 6)",
 		small: true,
 		run: func(t testing.TB, h Harness) {
-			choices := h.limits.of(limits.FixedWindow(limits.PerDay(5)), limits.Ban(limits.PerDay(5), day),
-				limits.Distinct(limits.PerDay(5)))
+			choices := slices.DeleteFunc(h.limits.of(everyKind(limits.PerDay(5))...),
+				func(l limits.Limit) bool { return l.Algorithm().Holds() })
 			for i, flood := range choices {
 				c := h.clockAt(newYear)
 				w := world{t, c, h.OpenSmall(t, c.now, 64)}
@@ -92,15 +92,18 @@ var cornerCases = []testCase{
 		"a step of the clock forgives nothing: 10 units in the window and 10 owed deny for what is "+
 			"left of the window, and for one more (DESIGN 5, a clock that steps back)",
 		func(w endWorld) {
-			for _, l := range w.limits.of(limits.FixedWindow(limits.Per(10, mins)),
-				limits.AnchoredWindow(limits.Per(10, mins)), limits.Calendar(10, limits.Day)) {
+			for _, l := range w.limits.all(limits.Per(10, mins)) {
+				if !hasWindows(l) {
+					continue
+				}
 				w.clock.set(newYear.Add(100 * day).UnixMicro())
 				b := w.begin("k", l, 1)
 				w.settles(b, 20, limits.Settlement{Charged: 19})
 				w.clock.set(newYear.Add(2 * day).UnixMicro())
-				p := time.Duration(micros(l)) * us
-				if l.Algorithm() == limits.AlgorithmCalendar {
-					p = day
+				p := l.Rate().Period
+				if byClock(l) {
+					now := w.clock.micros()
+					p = duration(windowEnd(now, l) - windowStart(now, l))
 				}
 				b.charge.Cost = 1
 				w.expect("after the step", []backends.Charge{b.charge}, denied(0, 2*p, 2*p))
@@ -110,33 +113,14 @@ var cornerCases = []testCase{
 				w.expect("then", []backends.Charge{b.charge}, allowed(9, p, p))
 			}
 		})),
-	stepBackCase(testCase{
-		name: "a smaller number in between forgets no value when the clock steps far back",
-		why: "8 of 10 values are known when the number becomes 2 and the clock steps back; once it is " +
-			"10 again, 2 are left (DESIGN 5, a clock that steps back)",
-		run: func(t testing.TB, h Harness) {
-			w := h.distinctWorld(t, limits.Per(10, mins), ways[0])
-			w.clock.advance(10 * day)
-			for i := range 8 {
-				w.take(w.charge(fmt.Sprint(i), 1)...)
-			}
-			w.limit = limits.Distinct(limits.Per(2, mins))
-			w.is("a known one under 2", "7", 1, allowed(0, mins, mins))
-			w.clock.advance(-day)
-			w.is("a new one under 2 after the step", "new", 1, denied(0, mins, mins))
-			w.limit = limits.Distinct(limits.Per(10, mins))
-			w.is("a look under 10", "new", 0, allowed(2, mins, 12*sec))
-			w.is("the oldest", "0", 1, allowed(2, mins, 12*sec))
-		},
-	}),
 	endCase("a request under the limit in force is charged at its end after two changes",
 		"units of a day are over under a limit by the minute, though another limit has looked in "+
 			"between; a request under it that was free at first is charged what it cost, as a taking "+
 			"would be: nothing is in use that a charge could undo (DESIGN 12)",
 		func(w endWorld) {
-			for _, l := range w.limits.of(limits.FixedWindow(limits.PerMinute(10)),
-				limits.SlidingWindow(limits.PerMinute(10)), limits.TokenBucket(limits.PerSecond(1), 10)) {
-				daily, other := limits.FixedWindow(limits.PerDay(20)), limits.SlidingLog(limits.PerHour(10))
+			for _, l := range w.limits.of(plain(limits.PerMinute(10)),
+				limits.SlidingWindow(limits.PerMinute(10)), draining(limits.PerSecond(1), 10)) {
+				daily, other := plain(limits.PerDay(20)), limits.SlidingLog(limits.PerHour(10))
 				if !w.limits.has(daily) || !w.limits.has(other) {
 					return
 				}
@@ -151,50 +135,12 @@ var cornerCases = []testCase{
 				}
 			}
 		}),
-	endCase("a charge that cost nothing in the end leaves no new value",
-		"the end of the first request with a value forgets it, unless others have had it since; a "+
-			"request costs one value at most, so the rest is forgiven (DESIGN 12)",
-		func(w endWorld) {
-			l := limits.Distinct(limits.PerHour(3))
-			if !w.limits.has(l) {
-				return
-			}
-			of := func(value string) begun {
-				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: valueOf(value)})
-			}
-			ann := of("ann")
-			w.clock.advance(1 * sec)
-			bob := of("bob")
-			w.clock.advance(1 * sec)
-			w.settles(bob, 5, limits.Settlement{Forgiven: 4})
-			w.settles(bob, 0, limits.Settlement{Returned: 1})
-			w.is(bob, allowed(2, hour-2*sec, 40*mins))
-			again := of("ann")
-			w.settles(ann, 0, limits.Settlement{})
-			w.settles(again, 0, limits.Settlement{})
-			w.is(bob, allowed(2, hour, 40*mins))
-		}),
 }
 
 // stepBackCase is c for a backend whose time goes back with its clock.
 func stepBackCase(c testCase) testCase {
 	c.stepsBack = true
 	return c
-}
-
-// kinds are limits of every kind, and every algorithm that is a rate.
-var kinds = []limits.Limit{
-	limits.TokenBucket(limits.PerHour(10), 5),
-	limits.LeakyBucket(limits.PerHour(7), 5),
-	limits.LeakyQueue(limits.PerHour(10), 5),
-	limits.FixedWindow(limits.PerHour(5)),
-	limits.SlidingWindow(limits.PerHour(5)),
-	limits.SlidingLog(limits.Per(5, 10*mins)),
-	limits.AnchoredWindow(limits.PerHour(5)),
-	limits.Calendar(20, limits.Day),
-	limits.Ban(limits.Per(5, 10*mins), hour),
-	limits.Distinct(limits.Per(5, 10*mins)),
-	limits.Concurrent(3),
 }
 
 // takeTurns charges one key under two limits in turn for a day. Each of them also charges a key of

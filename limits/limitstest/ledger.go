@@ -32,19 +32,6 @@ var everyCounted = [...]counted{unitsOfRates, unitsOfBans, distinctValues, units
 
 func accountOf(c backends.Charge) account { return account{c.Scope, c.Key, countedBy(c.Limit)} }
 
-// countedBy returns what a limit counts.
-func countedBy(l limits.Limit) counted {
-	switch {
-	case l.Algorithm() == limits.AlgorithmBan:
-		return unitsOfBans
-	case l.Algorithm().CountsValues():
-		return distinctValues
-	case l.Algorithm().Holds():
-		return unitsHeld
-	}
-	return unitsOfRates
-}
-
 // ledger is the usage of every key. A key without an entry is fresh.
 type ledger map[account]usage
 
@@ -165,104 +152,8 @@ func (l ledger) dropFresh(now int64) {
 // decide returns the decision on one charge that finds u when the clock shows now, and the usage
 // after it. It takes units only if taking.
 func decide(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
-	l, most := c.Limit, c.Limit.Burst()
-	found, x := u.foundBy(l, now)
-	step := x - now // how far the clock has stepped back: waits are longer by it
-	switch l.Algorithm() {
-	case limits.AlgorithmConcurrent:
-		return decideHeld(found, c, now, taking)
-	case limits.AlgorithmBan:
-		return decideBan(found, c, x, now, taking)
-	case limits.AlgorithmDistinct:
-		return decideDistinct(found, c, x, now, taking)
-	}
-	if hasWindows(l) {
-		found = found.turned(x)
-	}
-	inUse := found.inUse(x)
-
-	d := limits.Decision{At: now}
-	d.Allowed = c.Cost == 0 || c.Cost <= most && inUse+c.Cost <= most
-	after := found
-	if d.Allowed && taking && c.Cost > 0 {
-		after = found.plus(x, c.Cost)
-		if l.Algorithm().Delays() {
-			d.Delay = duration(step + after.drainTime(found.levelAt(x)))
-		}
-	}
-	d.Remaining = max(0, most-after.inUse(x))
-	if freshAt := after.freshAt(); freshAt > x {
-		d.ResetAfter = duration(freshAt - now)
-	}
-	switch {
-	case c.Cost > most:
-		d.RetryAfter = limits.Never
-	case !d.Allowed:
-		d.RetryAfter = duration(step + found.wait(x, c.Cost))
-	}
-	switch {
-	case !d.Allowed:
-		d.EffectiveWindow = d.RetryAfter
-	case after.debt > 0 && d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.wait(x, 1))
-	case byClock(l):
-		d.EffectiveWindow = duration(windowEnd(x, l) - now)
-	case l.Algorithm() == limits.AlgorithmAnchoredWindow && after.open(x):
-		d.EffectiveWindow = duration(after.at + micros(l) - now)
-	case l.Algorithm() == limits.AlgorithmAnchoredWindow: // the window that a taking would open
-		d.EffectiveWindow = duration(x + micros(l) - now)
-	case d.Remaining == 0:
-		d.EffectiveWindow = duration(step + after.wait(x, 1))
-	default:
-		d.EffectiveWindow = duration(ceil(ratio(d.Remaining, l.Rate().Units, micros(l))))
-	}
-	return d, after
-}
-
-// heldRetryAfter is the RetryAfter of a denial by a concurrency limit in the model. It is a guess,
-// which same does not compare.
-const heldRetryAfter = 1 * sec
-
-// decideHeld is decide for a concurrency limit.
-func decideHeld(u usage, c backends.Charge, now int64, taking bool) (limits.Decision, usage) {
-	most := c.Limit.Burst()
-	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
-	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units() <= most-c.Cost
-	if d.Allowed && taking && c.Cost > 0 {
-		u = u.plus(now, c.Cost)
-	}
-	d.Remaining = max(0, most-u.units())
-	switch {
-	case c.Cost > most:
-		d.RetryAfter = limits.Never
-	case !d.Allowed:
-		d.RetryAfter = heldRetryAfter
-	}
-	return d, u
-}
-
-// decideBan is decide for a ban, at instant x: a banned key is denied at any cost, and another key
-// is allowed.
-func decideBan(u usage, c backends.Charge, x, now int64, taking bool) (limits.Decision, usage) {
-	d := limits.Decision{At: now, Allowed: u.until == 0}
-	if d.Allowed && taking && c.Cost > 0 {
-		u = u.plus(x, c.Cost)
-	}
-	if u.until == 0 {
-		d.Remaining = max(0, c.Limit.Burst()-u.curr)
-	}
-	if u.curr > 0 {
-		d.ResetAfter = duration(u.freshAt() - now)
-	}
-	switch {
-	case !d.Allowed:
-		d.RetryAfter, d.EffectiveWindow = d.ResetAfter, d.ResetAfter
-	case u.curr > 0:
-		d.EffectiveWindow = d.ResetAfter
-	default:
-		d.EffectiveWindow = c.Limit.Rate().Period
-	}
-	return d, u
+	found, x := u.foundBy(c.Limit, now)
+	return algorithmOf(c.Limit).model.decide(found, c, x, now, taking)
 }
 
 // sums adds up the charges on each account, the enforced ones and the shadows.

@@ -92,19 +92,16 @@ func (c testCase) check(t testing.TB, h Harness) {
 
 // cases returns all cases, the simple ones first.
 func cases() []testCase {
-	var all []testCase
-	for _, tables := range [][]table{bucketTables, windowTables, anchoredTables, calendarTables,
-		logTables, clockTables, changeTables} {
-		for _, table := range tables {
-			all = append(all, table.testCase())
-		}
-	}
+	all := stepCases()
 	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
-		honestCases, refundCases, endCases, heldCases, banCases, valueCases, kindCases, cornerCases,
+		honestCases, refundCases, endCases, kindCases, cornerCases,
 	} {
 		all = append(all, group...)
+	}
+	for _, a := range algorithms() {
+		all = append(all, a.cases...)
 	}
 	return all
 }

@@ -6,21 +6,13 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-func isBucket(l limits.Limit) bool {
-	switch l.Algorithm() {
-	case limits.AlgorithmTokenBucket, limits.AlgorithmLeakyBucket, limits.AlgorithmLeakyQueue:
-		return true
-	}
-	return false
-}
-
 // micros returns the period of l in microseconds.
 func micros(l limits.Limit) int64 { return l.Rate().Period.Microseconds() }
 
 // windowStart returns the start of the window of l that contains x: a whole multiple of the period
 // since the Unix epoch, except for a calendar limit.
 func windowStart(x int64, l limits.Limit) int64 {
-	if l.Algorithm() == limits.AlgorithmCalendar {
+	if l.Period() != "" {
 		return calendarStart(x, l)
 	}
 	return x - x%micros(l) // no instant of this suite is before the epoch
@@ -28,21 +20,10 @@ func windowStart(x int64, l limits.Limit) int64 {
 
 // windowEnd returns the end of the window of l that contains x.
 func windowEnd(x int64, l limits.Limit) int64 {
-	if l.Algorithm() == limits.AlgorithmCalendar {
+	if l.Period() != "" {
 		return calendarEnd(x, l)
 	}
 	return windowStart(x, l) + micros(l)
-}
-
-// byClock reports whether all keys of l have the same windows, and a taking counts in one window
-// only.
-func byClock(l limits.Limit) bool {
-	return l.Algorithm() == limits.AlgorithmFixedWindow || l.Algorithm() == limits.AlgorithmCalendar
-}
-
-// hasWindows reports whether l counts in windows at whose end all units come back.
-func hasWindows(l limits.Limit) bool {
-	return byClock(l) || l.Algorithm() == limits.AlgorithmAnchoredWindow
 }
 
 // ratio returns a / b * c.

@@ -121,7 +121,7 @@ func (c *overflow) step() bool {
 	for _, l := range c.ledgers {
 		maps.DeleteFunc(l, func(_ account, u usage) bool { // the store may have dropped it too
 			// which rename looks at
-			return u.isFresh(now) && u.limit.Algorithm() != limits.AlgorithmAnchoredWindow
+			return u.isFresh(now) && !algorithmOf(u.limit).moves
 		})
 	}
 	changed := c.ledgers[rebasesCharged].changed(now, charges)
@@ -163,7 +163,7 @@ func (c *overflow) rename(before, now int64) {
 	for _, l := range c.ledgers {
 		forgettable := l.forgettable(before, now)
 		for a, u := range l {
-			if u.limit.Algorithm() == limits.AlgorithmAnchoredWindow &&
+			if algorithmOf(u.limit).moves &&
 				(forgettable[a] || u.rebased(now).at != u.at) {
 				c.names[a.name()]++
 			}
@@ -222,7 +222,7 @@ func (c *overflow) follow(now int64, charges []backends.Charge,
 	}
 	for a, together := range taken {
 		// a store forgets a displaced ban and the state before it
-		if together[0].Limit.Algorithm() == limits.AlgorithmBan {
+		if a.counted == unitsOfBans {
 			for _, l := range c.ledgers {
 				delete(l, a)
 			}

@@ -153,7 +153,7 @@ func (s *stage) follow(now int64, e backends.Ending, t ticket, said int64) (diff
 	if least < most && said == 0 {
 		most = 0
 	}
-	s.exact.ledger.refund(a, t, new(big.Rat).SetInt64(most))
+	s.exact.ledger.refund(now, a, t, new(big.Rat).SetInt64(most))
 	if before.debt > 0 &&
 		slices.ContainsFunc(before.events, func(e event) bool { return e.limit != before.limit }) {
 		s.unsure[a] = true // a debt under a changed limit may have ended
@@ -189,7 +189,7 @@ func (s *stage) followBucket(now int64, charge backends.Charge, t ticket, before
 		return fmt.Sprintf("%s: %d of %d units are said to be returned, and the key is fresh in %s, "+
 			"before in %s", show(charge), said, n, look.ResetAfter, duration(before.freshAt()-now))
 	}
-	s.exact.ledger.refund(a, t, less)
+	s.exact.ledger.refund(now, a, t, less)
 	if after := s.exact.ledger[a].levelAt(x); after.Cmp(level) != 0 {
 		return fmt.Sprintf("%s: more is returned than the key would have if it had never been taken: "+
 			"the key is fresh in %s", show(charge), look.ResetAfter)

@@ -27,7 +27,7 @@ type selection struct {
 // supports only some limits of an algorithm that [backends.Supports] assumes.
 func selectionOf(t testing.TB, b backends.Backend) *selection {
 	t.Helper()
-	all := slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits, extremeLimits)
+	all := slices.Concat(everyAlgorithm(limits.PerMinute(10)), typicalLimits(), extremeLimits())
 	supported := map[limits.Algorithm]limits.Limit{} // of each algorithm an example
 	for _, l := range all {
 		if backends.Supports(b, l) {
@@ -96,10 +96,14 @@ func (s *selection) tenPerMinute() limits.Limit {
 	return limits.Limit{}
 }
 
-// plenty returns a limit that no case exhausts. 10,000 are too many values for a distinct limit.
+// plenty returns a limit that no case exhausts. 10,000 are too many for some algorithms.
 func (s *selection) plenty() limits.Limit {
-	choices := []limits.Limit{plenty, limits.Distinct(limits.PerSecond(1000))}
-	return firstSupported(s.backend, append(choices, everyAlgorithm(limits.PerSecond(10_000))...))
+	choices := []limits.Limit{plenty}
+	for _, n := range []int64{10_000, 1000} {
+		choices = append(choices, everyAlgorithm(limits.PerSecond(n))...)
+	}
+	return firstSupported(s.backend, slices.DeleteFunc(choices,
+		func(l limits.Limit) bool { return l.Validate() != nil }))
 }
 
 // tryable returns a limit that b supports.

@@ -57,7 +57,7 @@ func overMemory(wrap func(backends.Backend) backends.Backend) Harness {
 			return wrap(memory.MustNew(memory.Options{Clock: now}))
 		},
 		OpenSmall: small,
-		Decisions: 1000,
+		Decisions: 3000, // enough that random histories have every algorithm
 		Seed:      1,
 	}
 }

@@ -15,11 +15,11 @@ var shadowCases = []testCase{
 			"without it (DESIGN 5, several charges; backends.Charge)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			enforced := backends.Charge{Scope: "enforced", Limit: limits.FixedWindow(limits.PerMinute(10)),
+			enforced := backends.Charge{Scope: "enforced", Limit: plain(limits.PerMinute(10)),
 				Cost: 3}
-			shadow := backends.Charge{Scope: "shadow", Limit: limits.FixedWindow(limits.PerMinute(4)),
+			shadow := backends.Charge{Scope: "shadow", Limit: plain(limits.PerMinute(4)),
 				Cost: 3, Shadow: true}
-			never := backends.Charge{Scope: "never", Limit: limits.FixedWindow(limits.PerMinute(2)), Cost: 3,
+			never := backends.Charge{Scope: "never", Limit: plain(limits.PerMinute(2)), Cost: 3,
 				Shadow: true}
 			group := []backends.Charge{never, enforced, shadow}
 			w.expect("the first 3", group, denied(2, limits.Never, 0), allowed(7, 60*sec, 60*sec),
@@ -36,7 +36,7 @@ var shadowCases = []testCase{
 			"5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			enforced := backends.Charge{Scope: "enforced", Limit: limits.FixedWindow(limits.PerMinute(4)),
+			enforced := backends.Charge{Scope: "enforced", Limit: plain(limits.PerMinute(4)),
 				Cost: 3}
 			shadow := backends.Charge{Scope: "shadow", Limit: limits.LeakyQueue(limits.PerMinute(60), 10),
 				Cost: 3, Shadow: true}
@@ -53,9 +53,9 @@ var shadowCases = []testCase{
 			"it fits (DESIGN 5, several charges)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			few := backends.Charge{Scope: "few", Limit: limits.FixedWindow(limits.PerMinute(1)), Cost: 1,
+			few := backends.Charge{Scope: "few", Limit: plain(limits.PerMinute(1)), Cost: 1,
 				Shadow: true}
-			many := backends.Charge{Scope: "many", Limit: limits.FixedWindow(limits.PerMinute(9)), Cost: 1,
+			many := backends.Charge{Scope: "many", Limit: plain(limits.PerMinute(9)), Cost: 1,
 				Shadow: true}
 			w.expect("the first", []backends.Charge{few, many}, allowed(0, 60*sec, 60*sec),
 				allowed(8, 60*sec, 60*sec))
@@ -69,7 +69,7 @@ var shadowCases = []testCase{
 			"what they take (DESIGN 5, several charges; backends.Charge: never in the way of the others)",
 		run: func(t testing.TB, h Harness) {
 			w := h.world(t)
-			c := backends.Charge{Scope: "s", Limit: limits.FixedWindow(limits.PerMinute(10))}
+			c := backends.Charge{Scope: "s", Limit: plain(limits.PerMinute(10))}
 			enforced := func(cost int64) backends.Charge { c.Cost, c.Shadow = cost, false; return c }
 			shadow := func(cost int64) backends.Charge { c.Cost, c.Shadow = cost, true; return c }
 			w.expect("room for both", []backends.Charge{shadow(2), enforced(3)}, allowed(5, 60*sec, 60*sec),

@@ -79,22 +79,7 @@ func show(c backends.Charge) string {
 		shorten(c.Key), shadow)
 }
 
-func showLimit(l limits.Limit) string {
-	if l.Algorithm().Holds() {
-		return fmt.Sprintf("concurrent %d", l.Burst())
-	}
-	if l.Algorithm() == limits.AlgorithmCalendar {
-		return l.String()
-	}
-	s := fmt.Sprintf("%v %d/%v", l.Algorithm(), l.Rate().Units, l.Rate().Period)
-	if l.Algorithm() == limits.AlgorithmBan {
-		s += fmt.Sprintf(" for %v", l.Lasting())
-	}
-	if isBucket(l) {
-		s += fmt.Sprintf(" burst %d", l.Burst())
-	}
-	return s
-}
+func showLimit(l limits.Limit) string { return l.String() }
 
 func showDecision(d limits.Decision) string {
 	verdict := "denied "

@@ -46,7 +46,7 @@ var smallCases = []testCase{
 				live := min(maxKeys, 5) // each key is live for live seconds, and one comes each second
 				charge := func(i int, cost int) backends.Charge {
 					return backends.Charge{Scope: "s", Key: fmt.Sprint("visitor ", i),
-						Limit: limits.TokenBucket(limits.PerSecond(1), 5), Cost: int64(cost)}
+						Limit: draining(limits.PerSecond(1), 5), Cost: int64(cost)}
 				}
 				for i := range min(20*maxKeys, h.Decisions/20) {
 					at := newYear.UnixMicro() + int64(i)*sec.Microseconds()
@@ -109,7 +109,7 @@ var smallCases = []testCase{
 					w.backend = h.OpenSmall(t, w.clock.now, maxKeys)
 					flood := func(i int64) {
 						w.take(backends.Charge{Scope: "s", Key: fmt.Sprint("flood ", i),
-							Limit: limits.FixedWindow(limits.PerDay(200 + i)), Cost: 1})
+							Limit: plain(limits.PerDay(200 + i)), Cost: 1})
 					}
 					for i := range int64(100) {
 						flood(i)

@@ -159,32 +159,34 @@ func (r *recorder) write(failed bool, s string) {
 	r.log.WriteString(strings.TrimSuffix(s, "\n") + "\n")
 }
 
-// TestTheSuiteChargesByEveryAlgorithm fails when an algorithm of limits is missing
-// where the cases choose limits.
+// TestTheSuiteChargesByEveryAlgorithm fails when the file of an algorithm of limits is missing, or
+// a list in it.
 func TestTheSuiteChargesByEveryAlgorithm(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	var drawn, lively, together []limits.Limit
+	var drawn, lively []limits.Limit
 	for range 2000 {
 		drawn, lively = append(drawn, randomLimit(random)), append(lively, livelyLimit(random))
 	}
-	for _, l := range everyAlgorithm(limits.PerMinute(10)) {
-		if _, found := togetherByTen[l.Algorithm()]; found {
-			together = append(together, l)
+	for _, id := range limits.Algorithms() {
+		a := registered[id]
+		if a == nil {
+			t.Errorf("no file registers %v", id)
+			continue
 		}
-	}
-	for name, choices := range map[string][]limits.Limit{
-		"everyAlgorithm": everyAlgorithm(limits.PerMinute(10)),
-		"typicalLimits":  typicalLimits,
-		"extremeLimits":  extremeLimits,
-		"alternating":    alternating,
-		"randomLimit":    drawn,
-		"livelyLimit":    lively,
-		"togetherByTen":  together,
-	} {
-		for _, algorithm := range limits.Algorithms() {
-			if !slices.ContainsFunc(choices, func(l limits.Limit) bool { return l.Algorithm() == algorithm }) {
-				t.Errorf("%s has no %v", name, algorithm)
+		for name, choices := range map[string][]limits.Limit{
+			"typical":     a.typical,
+			"extreme":     a.extreme,
+			"alternating": a.alternating,
+			"limit":       {a.limit(limits.PerMinute(10))},
+			"randomLimit": drawn,
+			"livelyLimit": lively,
+		} {
+			if !slices.ContainsFunc(choices, func(l limits.Limit) bool { return l.Algorithm() == id }) {
+				t.Errorf("%s has no %v", name, id)
 			}
+		}
+		if a.together == [4]limits.Decision{} {
+			t.Errorf("no group has a charge of %v", id)
 		}
 	}
 }

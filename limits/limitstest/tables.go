@@ -6,27 +6,111 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/steps"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
 )
 
-// table is a sequence of charges on one key, with the decisions worked out by hand.
-type table struct {
-	name, why string
-	start     time.Time // zero: newYear
-	phases    []phase
+// stepCases returns a case for each table of steps that a backend can play. Each is played on
+// several keys: alone, together with a key that has plenty, in shadow, and with the cost split over
+// two charges. The numbers must be the same.
+func stepCases() []testCase {
+	tables, err := steps.All()
+	if err != nil {
+		panic(err) // the tests of package steps find it
+	}
+	var all []testCase
+	for _, table := range tables {
+		if !table.Arithmetic {
+			all = append(all, testCase{name: table.Name, why: table.Why, stepsBack: table.StepsBack(),
+				run: func(t testing.TB, h Harness) { h.play(t, table) }})
+		}
+	}
+	return all
 }
 
-// phase is the steps under one limit. A table of several phases changes the limit under live state.
-type phase struct {
-	limit limits.Limit
-	steps []step
+// play plays a table under each of its limits that the backend supports.
+func (h Harness) play(t testing.TB, table steps.Table) {
+	t.Helper()
+	inWays, played := ways, false
+	if table.Ends() {
+		if inWays = ways[:2]; !backends.CanSettle(h.world(t).backend) {
+			t.Logf("not tested, since the backend cannot end what it has taken (it is no backends.Settler)")
+			t.SkipNow()
+		}
+	}
+	for i := range table.Phases[0].Under {
+		lacks := func(p steps.Phase) bool { return !h.limits.has(p.Under[i]) }
+		if slices.ContainsFunc(table.Phases, lacks) {
+			continue // the case logs which limit
+		}
+		played = true
+		for _, way := range inWays {
+			p := player{world: h.world(t), table: table, way: way, plenty: h.limits.plenty()}
+			for _, phase := range table.Phases {
+				for _, s := range phase.Steps {
+					p.step(s, phase.Under[i])
+				}
+			}
+		}
+	}
+	if !played {
+		t.SkipNow()
+	}
 }
 
-type step struct {
-	advance time.Duration // the clock moves by this before the charge
-	cost    int64
-	want    limits.Decision // without At, which is the clock's
+// player plays a table on one key.
+type player struct {
+	world
+	table  steps.Table
+	way    way
+	plenty limits.Limit
+	open   []begun // requests that may end
+}
+
+// step makes a step under l. It ends the test if that does not lead to what the step says.
+func (p *player) step(s steps.Step, l limits.Limit) {
+	p.Helper()
+	p.clock.set(p.table.Start.Add(s.At).UnixMicro())
+	c := backends.Charge{Scope: "table", Key: p.way.name, Limit: l, Cost: s.Units,
+		Value: valueOf(s.Value)}
+	if !l.Algorithm().Holds() {
+		c.Lasts = p.table.Lasts
+	}
+	switch s.Verb {
+	case steps.Charge:
+		c.Cost = 0
+		p.ends(s, begun{c, p.take(c)[0]}, s.Units,
+			limits.Settlement{Charged: s.Want.Changed, Forgiven: s.Units - s.Want.Changed})
+	case steps.Return:
+		at := p.table.Start.Add(s.From).UnixMicro()
+		for i, b := range slices.Backward(p.open) {
+			if b.decision.At == at && b.charge.Cost == s.Of {
+				p.open = slices.Delete(p.open, i, i+1)
+				p.ends(s, b, s.Of-s.Units, limits.Settlement{Returned: s.Want.Changed})
+				break
+			}
+		}
+		c.Cost = 0
+	}
+	charges := p.way.charges(c, p.plenty)
+	got, want := p.take(charges...), s.Want.Decision
+	want.At = p.clock.micros()
+	if d := diff(charges[:1], got[:1], []limits.Decision{want}); d != "" {
+		p.Fatalf("%s, %s, charged %s:\n%s", s.Place, instant(want.At), p.way.name, d)
+	}
+	if got[0].Allowed && c.Cost > 0 {
+		p.open = append(p.open, begun{charges[0], got[0]})
+	}
+}
+
+// ends ends a request and checks its settlement.
+func (p *player) ends(s steps.Step, b begun, final int64, want limits.Settlement) {
+	p.Helper()
+	if got := p.end(b, final); got != want {
+		p.Fatalf("%s: %s\n%d taken cost %d in the end: %+v, want %+v", s.Place, showLimit(b.charge.Limit),
+			b.charge.Cost, final, got, want)
+	}
 }
 
 func allowed(remaining int64, reset, window time.Duration) limits.Decision {
@@ -47,29 +131,6 @@ func denied(remaining int64, retry, reset time.Duration) limits.Decision {
 // held returns a denial by a concurrency limit. Its wait is a guess, which is not compared.
 func held(remaining int64, retry time.Duration) limits.Decision {
 	return limits.Decision{Remaining: remaining, RetryAfter: retry, EffectiveWindow: limits.Never}
-}
-
-// testCase returns a case that plays the table on several keys: alone, together with a key that has
-// plenty, in shadow, and with the cost split over two charges. The numbers must be the same.
-func (tb table) testCase() testCase {
-	stepsBack := slices.ContainsFunc(tb.phases, func(p phase) bool {
-		return slices.ContainsFunc(p.steps, func(s step) bool { return s.advance < 0 })
-	})
-	return testCase{
-		name:      tb.name,
-		why:       tb.why,
-		stepsBack: stepsBack,
-		run: func(t testing.TB, h Harness) {
-			for _, p := range tb.phases {
-				if !h.limits.has(p.limit) {
-					t.SkipNow() // the case logs which limit
-				}
-			}
-			for _, way := range ways {
-				tb.play(t, h, way)
-			}
-		},
-	}
 }
 
 // way says in which charges the charge of a step reaches the backend. Its decision is the first.
@@ -98,57 +159,10 @@ var ways = []way{
 	}},
 }
 
-func (tb table) play(t testing.TB, h Harness, way way) {
-	t.Helper()
-	w, plenty := h.world(t), h.limits.plenty()
-	if !tb.start.IsZero() {
-		w.clock.set(tb.start.UnixMicro())
-	}
-	n := 0
-	for _, p := range tb.phases {
-		for _, s := range p.steps {
-			n++
-			w.clock.advance(s.advance)
-			s.want.At = w.clock.micros()
-			charge := backends.Charge{Scope: "table", Key: way.name, Limit: p.limit, Cost: s.cost}
-			charges := way.charges(charge, plenty)
-			got := w.take(charges...)
-			if d := diff(charges[:1], got[:1], []limits.Decision{s.want}); d != "" {
-				t.Fatalf("step %d, %s, charged %s:\n%s", n, instant(s.want.At), way.name, d)
-			}
-		}
-	}
-}
-
 var (
 	plenty       = limits.TokenBucket(limits.PerSecond(1_000_000), 1_000_000_000)
 	tenPerMinute = limits.SlidingWindow(limits.PerMinute(10))
 )
-
-// everyAlgorithm returns a limit of n per period under each algorithm. The concurrency limit is n
-// at once, the ban lasts an hour, and the calendar limit is n a day.
-func everyAlgorithm(rate limits.Rate) []limits.Limit {
-	return []limits.Limit{
-		limits.TokenBucket(rate, rate.Units),
-		limits.LeakyBucket(rate, rate.Units),
-		limits.LeakyQueue(rate, rate.Units),
-		limits.FixedWindow(rate),
-		limits.SlidingWindow(rate),
-		limits.SlidingLog(rate),
-		limits.AnchoredWindow(rate),
-		limits.Concurrent(rate.Units),
-		limits.Ban(rate, hour),
-		limits.Calendar(rate.Units, limits.Day),
-		limits.Distinct(rate),
-	}
-}
-
-// isRate reports whether units taken under l come back as time passes, and are at most the maximum.
-// That is not so for a concurrency limit, a ban or a limit on values.
-func isRate(l limits.Limit) bool {
-	return !l.Algorithm().Holds() && l.Algorithm() != limits.AlgorithmBan &&
-		!l.Algorithm().CountsValues()
-}
 
 // about returns a message of a case about one of several limits.
 func about(l limits.Limit, format string, args ...any) string {

@@ -1,9 +1,7 @@
 package limitstest
 
 import (
-	"math"
 	"math/big"
-	"slices"
 
 	"github.com/weir-go/weir/limits"
 )
@@ -26,141 +24,12 @@ type usage struct {
 	debt  int64  // fixed, anchored and calendar windows: units that the next one starts with
 	until int64  // bans: when the ban ends; 0: not banned
 	held  []hold // concurrency limits
+	own   any    // what only the model of the algorithm knows
 
 	change *change // the units in use when the limit changed; nil: none that count
 
 	base   *usage  // the usage before the first of events
 	events []event // takings since base, if one of them has an end
-}
-
-// taking is an entry of the sliding log.
-type taking struct {
-	at, units int64
-	value     uint64 // under a limit that counts values
-	first     ticket // of the charge for which the value was new, if no other has had it since
-}
-
-// inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until
-// then. n units fit if inUse + n is at most the maximum. It never grows with x.
-func (u usage) inUse(x int64) int64 {
-	switch u.limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
-		return u.turned(x).curr
-	case limits.AlgorithmBan:
-		if u.isOver(x) {
-			return 0
-		}
-		return u.curr
-	case limits.AlgorithmConcurrent:
-		return u.units()
-	case limits.AlgorithmSlidingWindow:
-		p := micros(u.limit)
-		start := windowStart(x, u.limit)
-		switch start {
-		case u.at:
-			return floor(ratio(u.prev, p, p-(x-start))) + u.curr
-		case u.at + p:
-			return floor(ratio(u.curr, p, p-(x-start)))
-		}
-		return 0
-	case limits.AlgorithmSlidingLog, limits.AlgorithmDistinct:
-		sum := int64(0)
-		for _, t := range u.takings {
-			if x < t.at+micros(u.limit) {
-				sum += t.units
-			}
-		}
-		return sum
-	}
-	if !isBucket(u.limit) {
-		return 0 // the zero usage
-	}
-	return ceil(u.levelAt(x))
-}
-
-// open reports whether the anchored window of u is open at instant x. A window without units is
-// not.
-func (u usage) open(x int64) bool { return u.curr > 0 && x-u.at < micros(u.limit) }
-
-// turned returns u, a fixed or anchored window, in the window of instant x, with the rest of its
-// debt. An anchored window that closed without a debt is empty.
-func (u usage) turned(x int64) usage {
-	if u.limit.Algorithm() == limits.AlgorithmCalendar {
-		return u.turnedTo(windowStart(x, u.limit))
-	}
-	n := (x - u.at) / micros(u.limit)
-	if n <= 0 {
-		return u
-	}
-	next := usage{limit: u.limit, at: u.at + n*micros(u.limit)}
-	if most := u.limit.Burst(); u.debt > 0 && n-1 <= u.debt/most {
-		next.curr, next.debt = max(0, u.debt-(n-1)*most), max(0, u.debt-n*most)
-	}
-	if next.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
-		next.at = x
-	}
-	return next
-}
-
-// turnedTo returns u in the period of the calendar that starts at an instant. A period owes only
-// to the next one.
-func (u usage) turnedTo(start int64) usage {
-	if start <= u.at {
-		return u
-	}
-	next := usage{limit: u.limit, at: start}
-	if windowEnd(u.at, u.limit) == start {
-		next.curr = min(u.debt, u.limit.Burst())
-	}
-	return next
-}
-
-// isOver reports whether the period of u, or its ban, has ended at instant x.
-func (u usage) isOver(x int64) bool {
-	if u.until != 0 {
-		return x >= u.until
-	}
-	return x >= u.at+micros(u.limit)
-}
-
-// levelAt returns the level of a bucket at instant x.
-func (u usage) levelAt(x int64) *big.Rat {
-	drained := ratio(u.limit.Rate().Units, micros(u.limit), x-u.at)
-	level := new(big.Rat).Sub(u.level, drained)
-	if level.Sign() < 0 {
-		return new(big.Rat)
-	}
-	return level
-}
-
-// freshAt returns the first instant at which u equals the usage of a key that was never charged.
-func (u usage) freshAt() int64 {
-	switch p := micros(u.limit); {
-	case isBucket(u.limit):
-		return u.at + u.drainTime(u.level)
-	case len(u.takings) > 0:
-		return u.takings[len(u.takings)-1].at + p
-	case u.limit.Algorithm().Holds() && len(u.held) > 0:
-		return math.MaxInt64
-	case u.limit.Algorithm() == limits.AlgorithmBan && u.until != 0:
-		return u.until
-	case u.limit.Algorithm() == limits.AlgorithmBan && u.curr > 0:
-		return u.at + p
-	case u.limit.Algorithm() == limits.AlgorithmCalendar && u.debt > 0:
-		return windowEnd(windowEnd(u.at, u.limit), u.limit)
-	case u.limit.Algorithm() == limits.AlgorithmCalendar && u.curr > 0:
-		return windowEnd(u.at, u.limit)
-	case (u.limit.Algorithm() == limits.AlgorithmFixedWindow ||
-		u.limit.Algorithm() == limits.AlgorithmAnchoredWindow) && u.curr > 0:
-		most := u.limit.Burst()
-		// forgiven after 200 years
-		return u.at + p*(1+min((u.debt+most-1)/most, 2*36_525*day.Microseconds()/p))
-	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.curr > 0:
-		return u.at + 2*p
-	case u.limit.Algorithm() == limits.AlgorithmSlidingWindow && u.prev > 0:
-		return u.at + p
-	}
-	return u.at
 }
 
 // isFresh reports whether u equals fresh usage under every limit when the clock shows now.
@@ -171,82 +40,24 @@ func (u usage) isUnused(now int64) bool {
 	return u.limit == limits.Limit{} || max(now, u.at) >= u.freshAt()
 }
 
+func (u usage) model() model { return algorithmOf(u.limit).model }
+
+// inUse returns how many whole units are in use at instant x ≥ u.at if nothing is taken until
+// then. n units fit if inUse + n is at most the maximum. It never grows with x.
+func (u usage) inUse(x int64) int64 { return u.model().inUse(u, x) }
+
+// turned returns u in the window of instant x.
+func (u usage) turned(x int64) usage { return u.model().turned(u, x) }
+
+// freshAt returns the first instant at which u equals the usage of a key that was never charged.
+func (u usage) freshAt() int64 { return u.model().freshAt(u) }
+
 // plus returns u after n units were taken at instant x ≥ u.at.
-func (u usage) plus(x, n int64) usage {
-	after := usage{limit: u.limit, at: x}
-	switch u.limit.Algorithm() {
-	case limits.AlgorithmSlidingWindow:
-		after.at = windowStart(x, u.limit)
-		switch after.at {
-		case u.at:
-			after.curr, after.prev = u.curr, u.prev
-		case u.at + micros(u.limit):
-			after.prev = u.curr
-		}
-		after.curr += n
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
-		after = u.turned(x)
-		if after.curr == 0 && u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
-			after.at = x // opens
-		}
-		after.base, after.events, after.change = nil, nil, nil
-		after.curr += n
-	case limits.AlgorithmBan:
-		if !u.isOver(x) && (u.curr > 0 || len(u.events) > 0) {
-			after.at, after.curr, after.until = u.at, u.curr, u.until
-		}
-		after.curr += min(n, math.MaxInt64-after.curr)
-		if after.until == 0 && after.curr >= u.limit.Burst() {
-			after.until = x + u.limit.Lasting().Microseconds()
-		}
-	case limits.AlgorithmConcurrent:
-		after.held = append(slices.Clone(u.held), hold{units: n})
-	case limits.AlgorithmSlidingLog:
-		for _, t := range u.takings {
-			if x < t.at+micros(u.limit) {
-				after.takings = append(after.takings, t)
-			}
-		}
-		after.takings = append(after.takings, taking{at: x, units: n})
-	default:
-		after.level = new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n))
-	}
-	return after
-}
+func (u usage) plus(x, n int64) usage { return u.model().plus(u, x, n) }
 
 // wait returns the least d for which n units, at most the maximum, fit at x+d if nothing is
 // taken until then. They do not fit at x.
-func (u usage) wait(x, n int64) int64 {
-	if isBucket(u.limit) {
-		tooMuch := new(big.Rat).Add(u.levelAt(x), new(big.Rat).SetInt64(n-u.limit.Burst()))
-		return u.drainTime(tooMuch)
-	}
-	denied, allowed := int64(0), u.freshAt()-x
-	for allowed-denied > 1 {
-		middle := denied + (allowed-denied)/2
-		if u.inUse(x+middle)+n <= u.limit.Burst() {
-			allowed = middle
-		} else {
-			denied = middle
-		}
-	}
-	return allowed
-}
-
-// drainTime returns the microseconds in which units drain from a bucket.
-func (u usage) drainTime(units *big.Rat) int64 {
-	perUnit := big.NewRat(micros(u.limit), u.limit.Rate().Units)
-	return ceil(perUnit.Mul(perUnit, units))
-}
+func (u usage) wait(x, n int64) int64 { return u.model().wait(u, x, n) }
 
 // fresh returns the usage under limit of a key that was never charged.
-func fresh(limit limits.Limit, now int64) usage {
-	u := usage{limit: limit, at: now}
-	switch {
-	case isBucket(limit):
-		u.level = new(big.Rat)
-	case byClock(limit), limit.Algorithm() == limits.AlgorithmSlidingWindow:
-		u.at = windowStart(now, limit)
-	}
-	return u
-}
+func fresh(limit limits.Limit, now int64) usage { return algorithmOf(limit).model.fresh(limit, now) }

@@ -1,8 +1,6 @@
 package limitstest
 
 import (
-	"math/big"
-
 	"github.com/weir-go/weir/limits"
 )
 
@@ -74,19 +72,14 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 		return u
 	}
 	if u.carriesTo(l, now) {
-		changed := u
-		changed.limit = l
-		if l.Algorithm().CountsValues() {
-			changed = u.values(l, max(now, u.at))
-		}
+		changed := u.model().under(u, l, max(now, u.at))
 		if u.isUnused(now) || changed.isUnused(now) || changed.freshAt() == u.freshAt() {
 			return u
 		}
-		if hasWindows(l) { // up to now its debt has fallen as under l
-			if turned := changed.turned(max(now, u.at)); turned.at != u.at {
-				turned.change = u.change
-				return turned
-			}
+		// up to now its debt has fallen as under l
+		if turned := changed.turned(max(now, u.at)); hasWindows(l) && turned.at != u.at {
+			turned.change = u.change
+			return turned
 		}
 		return changed // l now decides how long it lasts
 	}
@@ -114,8 +107,12 @@ func (u usage) changedTo(l limits.Limit, now int64) usage {
 func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 	u = u.changedTo(l, now)
 	if sameCounting(u.limit, l) && !u.isUnused(now) {
+		x := max(now, u.at)
+		if u.limit.Algorithm() != l.Algorithm() {
+			u = u.model().under(u, l, x)
+		}
 		if u.limit = l; !u.isUnused(now) {
-			return u, max(now, u.at)
+			return u, x
 		}
 	}
 	found := fresh(l, now)
@@ -136,17 +133,12 @@ func (u usage) foundBy(l limits.Limit, now int64) (usage, int64) {
 func (u usage) rebased(now int64) usage { return u.rebasedBeyond(maxStepBack(u.limit), now) }
 
 // rebasedBy is rebased by a charge of limit l. If u carries over to a limit with a shorter period,
-// as a ban does, the shorter period bounds the step back. A store knows only the calendar that is
-// charged: units taken in the periods of another calendar count as taken now under l.
+// as a ban does, the shorter period bounds the step back.
 func (u usage) rebasedBy(l limits.Limit, now int64) usage {
 	if sameCounting(u.limit, l) {
 		return u.rebasedBeyond(min(maxStepBack(u.limit), maxStepBack(l)), now)
 	}
-	if u.limit.Algorithm() != limits.AlgorithmCalendar || u.rebased(now).at == u.at {
-		return u.rebased(now)
-	}
-	length := windowEnd(u.at, u.limit) - u.at
-	return change{units: u.inUse(u.at), at: now, until: now + length}.begin(l, now)
+	return u.model().rebasedBy(u, l, now)
 }
 
 // rebasedBeyond is rebased for steps back of more than most.
@@ -161,53 +153,19 @@ func (u usage) rebasedBeyond(most, now int64) usage {
 		c.at, c.until = c.at-ahead, c.until-ahead
 		u.change = &c
 	}
-	switch {
-	case isBucket(u.limit):
-		u.at = now
-		return u
-	case u.limit.Algorithm() == limits.AlgorithmBan:
-		u.at = now
-		if u.until != 0 {
-			u.until = now + u.limit.Lasting().Microseconds()
-		}
-		return u
-	}
-	back := fresh(u.limit, now)
-	if u.limit.Algorithm().CountsValues() {
-		for _, t := range u.values(u.limit, u.at).takings {
-			back.takings = append(back.takings, taking{at: now, units: 1, value: t.value})
-		}
-		return back
-	}
-	n := u.inUse(u.at)
-	if u.limit.Algorithm() == limits.AlgorithmSlidingWindow {
-		n = max(u.curr, min(n, u.limit.Burst()))
-	}
-	if n > 0 {
-		back = back.plus(now, n)
-	}
-	back.debt, back.change = u.debt, u.change
-	return back
+	return u.model().rebased(u, now)
 }
 
 // maxStepBack returns the longest step back, in microseconds, at which the clock stops.
 func maxStepBack(l limits.Limit) int64 {
-	if isBucket(l) || l == (limits.Limit{}) || l.Algorithm().Holds() {
-		return sec.Microseconds()
-	}
-	return max(sec.Microseconds(), micros(l))
+	return algorithmOf(l).model.stepBack(l)
 }
 
-// sameCounting reports whether b can use a usage of a as it is.
+// sameCounting reports whether b can use a usage of a as it is, but for what [model].under changes.
+// Limits of a kind other than rates share their states.
 func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
-		return false
+		return countedBy(a) == countedBy(b) && !isRate(a)
 	}
-	if a.Algorithm() == limits.AlgorithmBan || a.Algorithm().Holds() || a.Algorithm().CountsValues() {
-		return true
-	}
-	if isBucket(a) {
-		return big.NewRat(a.Rate().Units, micros(a)).Cmp(big.NewRat(b.Rate().Units, micros(b))) == 0
-	}
-	return micros(a) == micros(b) && a.Period() == b.Period()
+	return algorithmOf(a).model.sameCounting(a, b)
 }

@@ -80,11 +80,9 @@ var waitCases = []testCase{
 					p.fail("a denial has RetryAfter %s and EffectiveWindow %s", wait(d.RetryAfter),
 						wait(d.EffectiveWindow))
 				}
-				switch last.Limit.Algorithm() {
-				case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmCalendar:
-					if slices.ContainsFunc(p.charges, func(c pastCharge) bool { return c.limit != last.Limit }) {
-						return // units of another limit may still be in use when the window ends
-					}
+				if hasWindows(last.Limit) &&
+					slices.ContainsFunc(p.charges, func(c pastCharge) bool { return c.limit != last.Limit }) {
+					return // units of another limit may still be in use when the window ends
 				}
 				if d.Allowed && d.Remaining == 0 {
 					p.denies(1, d.EffectiveWindow-1*us, "1µs before EffectiveWindow")

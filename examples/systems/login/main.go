@@ -60,24 +60,21 @@ import (
 
 type keyFunc = func(*http.Request) (string, error)
 
-// rulesFor returns steps: a client that fails again after a ban reaches the next, longer one.
-// address returns the address of the client.
+// rulesFor returns the rules. address returns the address of the client.
 func rulesFor(address keyFunc) []nethttp.Rule {
 	return []nethttp.Rule{
-		ban("user-minute", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
-		ban("user-quarter", account, limits.Ban(limits.Per(10, time.Hour), 15*time.Minute)),
-		ban("user-day", account, limits.Ban(limits.Per(20, 24*time.Hour), 24*time.Hour)),
-		ban("address-quarter", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)),
-		ban("address-day", address, limits.Ban(limits.Per(100, 24*time.Hour), 24*time.Hour)),
+		ban("user", account, limits.Ban(limits.Per(5, 15*time.Minute), time.Minute)),
+		ban("address", address, limits.Ban(limits.Per(25, 15*time.Minute), 15*time.Minute)),
 	}
 }
 
-// ban returns a rule that counts failures.
+// ban returns a rule that counts failures. A client that fails again soon after a ban is banned for
+// twice as long, up to a day.
 func ban(name string, key keyFunc, limit limits.Limit) nethttp.Rule {
 	return nethttp.Rule{
 		Name:      name,
 		Key:       key,
-		Limit:     limit,
+		Limit:     limit.Growing(24 * time.Hour),
 		FinalCost: core.OnStatus(isFailure),
 		OnFailure: core.FailClosed, // no log-in is better than unlimited guesses
 	}
@@ -219,7 +216,7 @@ func (l *logIn) forgive(r *http.Request) {
 	outcome, _ := nethttp.OutcomeFrom(ctx)
 	for i := range outcome.Len() {
 		d := outcome.At(i)
-		if !strings.HasPrefix(d.Rule(), "user-") {
+		if d.Rule() != "user" {
 			continue
 		}
 		if err := l.limiter.ResetKey(ctx, d.Rule(), d.Key); err != nil {

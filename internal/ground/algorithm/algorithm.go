@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Algorithm is one row of the table. Whoever wants to know something of an algorithm reads it here;
-// only its family, its constructor and its tests know it by name.
+// Algorithm is one row of the table. Other packages read the columns. Only the family of an
+// algorithm, its constructor and its tests know it by name.
 type Algorithm struct {
 	Name       string // of the constant
 	Word       string // at the beginning of its texts, if that is not Name
@@ -40,6 +40,7 @@ const (
 	Periods             // 100/month, a period of the calendar
 	Burst               // 100; the units of the rate unless a text says otherwise
 	Lasting             // 1h; this form and those that follow are durations
+	Growing             // 24h, as long as Lasting at least
 )
 
 // Redis is what redisbackend knows of an algorithm.
@@ -183,6 +184,16 @@ var table = [...]Algorithm{
 		Redis:   Redis{'d', "distinct", 3, 8, 8},
 		Picture: Window,
 	},
+	{
+		Name: "growing-ban", Word: "ban", Noun: "growing ban",
+		Example: "ban 5/10m for 1h growing to 1d",
+		Parameters: []Parameter{{Form: Rate}, {Words: "for", Form: Lasting},
+			{Words: "growing to", Form: Growing, Method: "Growing"}},
+		Most:    10_000_000,
+		Traits:  Traits{Kind: Bans, Ends: true, Bans: true},
+		Redis:   Redis{'w', "growing_ban", 3, 1, 1},
+		Picture: Window,
+	},
 }
 
 // bucket is the parameters of buckets and queues.
@@ -226,4 +237,29 @@ func (a *Algorithm) Constructor() (name string) {
 		name += strings.ToUpper(word[:1]) + word[1:]
 	}
 	return name
+}
+
+// hasAll reports whether every part has a parameter of a.
+func (a *Algorithm) hasAll(parts []Part) bool {
+	for _, part := range parts {
+		if !a.HasWords(part.Words) {
+			return false
+		}
+	}
+	return true
+}
+
+// HasWords reports whether words stand before a parameter of a.
+func (a *Algorithm) HasWords(words string) bool {
+	for i := range a.Parameters {
+		if a.Parameters[i].Follows(words) {
+			return true
+		}
+	}
+	return false
+}
+
+// Follows reports whether p follows words in a text.
+func (p *Parameter) Follows(words string) bool {
+	return words == p.Words || words != "" && words == p.Or
 }

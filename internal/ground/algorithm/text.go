@@ -11,8 +11,8 @@ type Part struct{ Words, Value string }
 func Split(text string) (word string, parts []Part) { return rows(table[:]).split(text) }
 
 // Named returns the constant of the algorithm whose texts begin with word, which may also be its
-// name, and 0 if there is none.
-// Of several it returns the first that has the parameters of all parts, or else the first.
+// name. It returns 0 for an unknown word. Of several algorithms it returns the first that has the
+// parameters of all parts, or else the first.
 func Named(word string, parts []Part) int { return rows(table[:]).named(word, parts) }
 
 // rows is a table of algorithms, or one of a test.
@@ -42,7 +42,7 @@ func (t rows) split(text string) (word string, parts []Part) {
 }
 
 // wordsAt returns how many fields are the words of a parameter, and these words.
-func (t rows) wordsAt(fields []string) (n int, words string) {
+func (t rows) wordsAt(fields []string) (int, string) {
 	for i := range t {
 		for _, p := range t[i].Parameters {
 			for _, words := range [...]string{p.Words, p.Or} {
@@ -71,29 +71,4 @@ func (t rows) named(word string, parts []Part) (first int) {
 		}
 	}
 	return first
-}
-
-// hasAll reports whether every part has a parameter of a.
-func (a *Algorithm) hasAll(parts []Part) bool {
-	for _, part := range parts {
-		if !a.HasWords(part.Words) {
-			return false
-		}
-	}
-	return true
-}
-
-// HasWords reports whether words stand before a parameter of a.
-func (a *Algorithm) HasWords(words string) bool {
-	for i := range a.Parameters {
-		if a.Parameters[i].Follows(words) {
-			return true
-		}
-	}
-	return false
-}
-
-// Follows reports whether p follows words in a text.
-func (p *Parameter) Follows(words string) bool {
-	return words == p.Words || words != "" && words == p.Or
 }

@@ -24,10 +24,7 @@ type ban struct {
 	banFor int64 // µs
 }
 
-// Every ban reads a period, its units and the end of a ban alike.
 func newBan(l Numbers) Compiled {
-	l.scale = [2]int64{}
-	l.Max = l.Given.Rate().Units
 	return &ban{l, l.Given.Lasting().Microseconds()}
 }
 
@@ -49,7 +46,7 @@ func (l *ban) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, boo
 		inUse = max(inUse, l.Max)
 	}
 	wait := until
-	if s.B == 0 {
+	if s.B == 0 { // the next unit begins a period
 		wait = l.Period
 	}
 	return s, Told{inUse, until, wait}, fits
@@ -82,6 +79,11 @@ func (l *ban) Inherit(s Used, units int64) (Used, bool) {
 	units = min(units, l.Max-1)
 	s.A, s.B = -units, units
 	return s, true
+}
+
+// Bequeath keeps one unit less than the number, so that no key inherits a ban.
+func (l *ban) Bequeath(s Used) (units, until int64, ok bool) {
+	return min(s.B, l.Max-1), s.At + l.Period, true
 }
 
 // Refund takes units out of the period of the taking, and lifts the ban if too few are left. It

@@ -31,7 +31,7 @@ import (
 //	concurrency                           units held
 //
 // The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in
-// registers.
+// registers. Of B a store keeps 32 bits. In Redis numbers are 0 or more, and below 2⁵³.
 type Used struct {
 	At, A, B int64
 	Serial   uint16 // set by a store; a family sets it to 0 when it begins a new state
@@ -50,8 +50,8 @@ type Told struct {
 // Compiled is a limit, compiled for its family.
 type Compiled interface {
 	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
-	// It is the only arithmetic of a decision. value is what is counted where different values are.
-	// list stores the lists of a [Lister]; Decide changes none.
+	// It is the only arithmetic of a decision. value is that of the charge, for families that count
+	// different values. list stores the lists of a [Lister]; Decide changes none.
 	Decide(s Used, n, now int64, value uint64, list Entries) (after Used, told Told, fits bool)
 
 	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a
@@ -71,6 +71,16 @@ type Compiled interface {
 	// Inherit returns the state of a key that may have units in use since an unknown instant. s is
 	// fresh, as of now. ok is false if Charge does the same.
 	Inherit(s Used, units int64) (inherited Used, ok bool)
+
+	// Plain returns s, as of now, as the first algorithm of the kind would have written it. Adopt
+	// returns what Plain of another algorithm of the kind has returned. So a state that is charged
+	// under another limit of its kind keeps what that can read.
+	Plain(s Used, now int64) Used
+	Adopt(s Used) Used
+
+	// Bequeath returns the units that a key inherits if the key of s, as of now, was displaced, and
+	// until when. ok is false if these are all units of s, until it is fresh.
+	Bequeath(s Used) (units, until int64, ok bool)
 
 	// Scripted returns the numbers by which scripts in Redis know the limit, beside its maximum: P,
 	// Q and any further ones. See state.lua.
@@ -116,6 +126,7 @@ var families = [...]func(Numbers) Compiled{
 	limits.AlgorithmBan:            newBan,
 	limits.AlgorithmCalendar:       newCalendar,
 	limits.AlgorithmDistinct:       newDistinct,
+	limits.AlgorithmGrowingBan:     newGrowingBan,
 }
 
 // Compile compiles a legal limit.
@@ -138,6 +149,13 @@ func (l *Numbers) numbers() *Numbers { return l }
 // Inherit is the default: Charge does the same.
 func (*Numbers) Inherit(Used, int64) (Used, bool) { return Used{}, false }
 
+// Bequeath is the default: all units, until the state is fresh.
+func (*Numbers) Bequeath(Used) (units, until int64, ok bool) { return 0, 0, false }
+
+// Plain and Adopt are those of a kind with one algorithm.
+func (*Numbers) Plain(s Used, _ int64) Used { return s }
+func (*Numbers) Adopt(s Used) Used          { return s }
+
 // Scripted is the default: the period, and the units in it.
 func (l *Numbers) Scripted() []int64 { return []int64{l.Period, l.Given.Rate().Units} }
 
@@ -153,6 +171,9 @@ func (*Numbers) Replied(numbers []int64) (s Used, _ calendar.Period) {
 // Carries reports whether l reads a state that was written under from, a limit of its kind, as from
 // does.
 func (l *Numbers) Carries(from *Numbers) bool {
+	if l.Kind != algorithm.Rates {
+		return l.Kind == from.Kind
+	}
 	return l.Given.Algorithm() == from.Given.Algorithm() && l.scale == from.scale
 }
 

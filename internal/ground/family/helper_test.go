@@ -2,11 +2,13 @@ package family
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/steps"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
@@ -18,6 +20,7 @@ var begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 type key struct {
 	limit Compiled
 	Numbers
+	begin   int64 // the instant 0s
 	used    Used
 	entries *entries
 	ring    *Ring // nil: of a bucket that remembers no levels
@@ -25,7 +28,7 @@ type key struct {
 }
 
 func newKey(limit limits.Limit) *key {
-	k := &key{entries: new(entries)}
+	k := &key{entries: new(entries), begin: begin}
 	k.limit, k.Numbers = Compile(limit)
 	return k
 }
@@ -35,6 +38,7 @@ type step struct {
 	at       int64 // after the beginning, as are all instants of a step
 	verb     string
 	n        int64
+	value    uint64
 	of, from int64 // return: n units of so many, which were taken then
 }
 
@@ -50,7 +54,7 @@ func (s step) String() string {
 type outcome struct {
 	word  string
 	fits  bool
-	added int64 // units
+	added int64 // units; return: that came back
 	Told
 }
 
@@ -66,17 +70,20 @@ func duration(us int64) time.Duration { return time.Duration(us) * time.Microsec
 
 // do makes a step.
 func (k *key) do(s step) (o outcome) {
-	now := begin + s.at
+	now := k.begin + s.at
+	if k.Values {
+		s.n = min(s.n, 1)
+	}
 	asOf, before, _ := k.limit.Decide(k.used, 0, now, 0, k.entries)
 	switch s.verb {
 	case "take":
-		asOf, o.Told, o.fits = k.limit.Decide(k.used, s.n, now, 0, k.entries)
+		asOf, o.Told, o.fits = k.limit.Decide(k.used, s.n, now, s.value, k.entries)
 		if o.word = "denied"; o.fits {
 			o.word = "allowed"
 		}
 		if o.fits && s.n > 0 {
 			o.added = s.n
-			k.store(asOf, now)
+			k.store(asOf, s.value, now)
 		}
 		if !o.fits && s.n > k.Max && !k.Bans {
 			o.Wait = -1
@@ -84,12 +91,12 @@ func (k *key) do(s step) (o outcome) {
 		return o
 	case "charge":
 		if asOf, o.added = k.limit.Charge(asOf, s.n, before.InUse, now); o.added > 0 {
-			k.store(asOf, now)
+			k.store(asOf, s.value, now)
 		}
 		o.word = fmt.Sprint("charged ", o.added)
 	case "return":
 		if k.limit.FreshAt(k.used) > now || k.Held {
-			k.used = k.limit.Refund(k.used, Refund{Taken: s.of, Final: s.of - s.n, At: begin + s.from, Now: now, Ring: k.ring},
+			k.used = k.limit.Refund(k.used, Refund{Taken: s.of, Final: s.of - s.n, At: k.begin + s.from, Now: now, Ring: k.ring},
 				k.entries)
 		}
 	case "inherit": // a key that is not found
@@ -98,26 +105,27 @@ func (k *key) do(s step) (o outcome) {
 		if !ok {
 			inherited, _ = k.limit.Charge(asOf, s.n, 0, now)
 		}
-		k.store(inherited, now)
+		k.store(inherited, s.value, now)
 		o.word = "inherited"
 	default:
 		panic("no such step: " + s.verb)
 	}
 	_, o.Told, o.fits = k.limit.Decide(k.used, 0, now, 0, k.entries)
 	if s.verb == "return" {
-		o.word = fmt.Sprint("returned ", before.InUse-o.InUse)
+		o.added = before.InUse - o.InUse
+		o.word = fmt.Sprint("returned ", o.added)
 	}
 	return o
 }
 
 // store makes s, to which units were just added, the state of k.
-func (k *key) store(s Used, now int64) {
+func (k *key) store(s Used, value uint64, now int64) {
 	switch {
 	case k.Lists:
 		if Log(s).Head() == 0 {
 			free(Log(k.used).Head(), 0, k.entries) // the store drops what s replaces
 		}
-		s = k.limit.(Lister).Store(onStored(s, k.used), now, 0, k.entries)
+		s = k.limit.(Lister).Store(onStored(s, k.used), now, value, k.entries)
 	case k.lasts == 0:
 	case k.ring == nil:
 		k.ring = NewRing(now, k.lasts)
@@ -195,48 +203,56 @@ func (e *entries) wrong(s Used) string {
 	return ""
 }
 
-// specify makes the steps of a table with a new key under limit. Each line says what a step leads
-// to.
-func specify(t *testing.T, limit limits.Limit, table string) {
+// makes makes a step of a table, and compares what it leads to.
+func (k *key) makes(t *testing.T, want steps.Step) {
 	t.Helper()
-	specifyKey(t, newKey(limit), table)
-}
-
-func specifyKey(t *testing.T, k *key, table string) {
-	t.Helper()
-	for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
-		text, want, _ := strings.Cut(line, "->")
-		s, want := parse(t, text), strings.Join(strings.Fields(want), " ")
-		o := k.do(s)
-		if got := o.String(); got != want {
-			t.Errorf("%v %v -> %s\nwant %s", k.Given, s, got, want)
-		}
-		if wrong := k.untrue(s, o); wrong != "" {
-			t.Errorf("%v %v -> %v: %s", k.Given, s, o, wrong)
-		}
+	s := step{at: want.At.Microseconds(), verb: string(want.Verb), n: want.Units, value: valueOf(want.Value),
+		of: want.Of, from: want.From.Microseconds()}
+	o := k.do(s)
+	n := int64(0) // of a look
+	if want.Verb == steps.Take {
+		n = s.n
+	}
+	got := steps.Want{Changed: o.added, InUse: o.InUse}
+	switch want.Verb {
+	case steps.Take, steps.Inherit:
+		got.Changed = 0
+	case steps.Return:
+		got.Changed = min(o.added, s.n) // a ban may forget more with its period
+	}
+	k.Describe(&got.Decision, n, o.Told, o.fits)
+	if o.added > 0 && want.Verb == steps.Take {
+		got.Decision.Delay = k.Queued(k.used, n)
+	}
+	if k.Held {
+		got.Decision.EffectiveWindow = limits.Never
+	}
+	if got != want.Want {
+		t.Errorf("%s: %v\n%v -> %v\nwant %v", want.Place, k.Given, s, got, want.Want)
+	}
+	if wrong := k.untrue(s, o); wrong != "" {
+		t.Errorf("%s: %v %v -> %v: %s", want.Place, k.Given, s, o, wrong)
 	}
 }
 
-// parse reads a step, such as "2s return 1 of 3 from 0s".
-func parse(t *testing.T, text string) (s step) {
+// valueOf returns the number of a value. That of "" is 0.
+func valueOf(name string) (sum uint64) {
+	for _, b := range []byte(name) {
+		sum = sum<<8 | uint64(b)
+	}
+	return sum
+}
+
+// specify makes the steps of a text in the form of package steps, below "under".
+func specify(t *testing.T, k *key, text string) {
 	t.Helper()
-	instant := func(word string) int64 {
-		d, err := time.ParseDuration(word)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d.Microseconds()
-	}
-	words := strings.Fields(text)
-	_, err := fmt.Sscan(words[2], &s.n)
-	if s.at, s.verb = instant(words[0]), words[1]; s.verb == "return" && err == nil {
-		_, err = fmt.Sscan(words[4], &s.of)
-		s.from = instant(words[6])
-	}
+	tables, err := steps.Parse("text", fmt.Sprintf("== steps\nwhy: below\narithmetic\nunder %v\n%s", k.Given, text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	for _, s := range tables[0].Phases[0].Steps {
+		k.makes(t, s)
+	}
 }
 
 // untrue returns what is wrong with what the key was told, "" if nothing is. The state is fresh
@@ -249,7 +265,7 @@ func (k *key) untrue(s step, o outcome) string {
 	case k.Drains && (level.us < 0 || level.frac < 0 || level.frac >= k.q):
 		return fmt.Sprintf("%+v is no level", level)
 	}
-	fresh := max(0, k.limit.FreshAt(k.used)-begin-s.at)
+	fresh := max(0, k.limit.FreshAt(k.used)-k.begin-s.at)
 	if k.Lists {
 		if wrong := k.entries.wrong(k.used); wrong != "" {
 			return wrong
@@ -258,7 +274,7 @@ func (k *key) untrue(s step, o outcome) string {
 	if k.Lists && o.InUse == 0 {
 		fresh = 0 // and the instant is that of a taking that was returned
 	}
-	if o.Reset != fresh {
+	if _, grows := k.limit.(*growingBan); o.Reset != fresh && !(grows && o.Reset < fresh) {
 		return fmt.Sprintf("it is fresh after %v", duration(fresh))
 	}
 	ask := int64(1)
@@ -271,11 +287,14 @@ func (k *key) untrue(s step, o outcome) string {
 			ask = 0 // a peek
 		}
 	}
-	at := begin + s.at + o.Wait
-	if _, _, fits := k.limit.Decide(k.used, ask, at, 0, k.entries); !fits {
+	at, value := k.begin+s.at+o.Wait, s.value
+	if o.fits {
+		value = math.MaxUint64 // a new one
+	}
+	if _, _, fits := k.limit.Decide(k.used, ask, at, value, k.entries); !fits {
 		return fmt.Sprintf("%d do not fit after the wait", ask)
 	}
-	if _, _, fits := k.limit.Decide(k.used, ask, at-1, 0, k.entries); fits {
+	if _, _, fits := k.limit.Decide(k.used, ask, at-1, value, k.entries); fits {
 		return fmt.Sprintf("%d fit 1µs before the wait is over", ask)
 	}
 	return ""
@@ -377,7 +396,7 @@ func (m *model) follow(k *key, random *rand.Rand, steps *[]string) string {
 				return fmt.Sprintf("it should be charged %d", want)
 			}
 		}
-		if o.added > 0 {
+		if o.added > 0 && s.verb != "return" {
 			h = append(h, taking{at: now, left: parts * o.added})
 			if s.verb == "take" {
 				h[len(h)-1].units = o.added

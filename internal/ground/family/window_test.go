@@ -55,51 +55,8 @@ func TestAKeyOwesTheMaximumAtMost(t *testing.T) {
 	}
 }
 
-// A state that was written under a larger limit of the same form means the same under a smaller
-// one.
-func TestAStateUnderALimitThatWasLowered(t *testing.T) {
-	period := limits.Per(20, 10*time.Second)
-	lower := func(period limits.Rate) limits.Rate { period.Units = 5; return period }
-	for _, test := range []struct {
-		from, to limits.Limit
-		table    string
-	}{
-		{limits.FixedWindow(period), limits.FixedWindow(lower(period)), `
-			1s  take 0   -> allowed, in use 38, reset 49s, wait 39s
-			2s  charge 1 -> charged 0, in use 38, reset 48s, wait 38s
-			39s take 1   -> denied, in use 8, reset 11s, wait 1s
-			40s take 2   -> allowed, in use 5, reset 10s, wait 10s`},
-		{limits.AnchoredWindow(period), limits.AnchoredWindow(lower(period)), `
-			1s  take 1 -> denied, in use 38, reset 49s, wait 39s
-			39s take 1 -> denied, in use 8, reset 11s, wait 1s
-			40s take 2 -> allowed, in use 5, reset 10s, wait 10s`},
-		{limits.SlidingWindow(period), limits.SlidingWindow(lower(period)), `
-			1s  take 1 -> denied, in use 38, reset 19s, wait 17.684211s
-			10s take 5 -> denied, in use 38, reset 10s, wait 9.736843s
-			20s take 5 -> allowed, in use 5, reset 20s, wait 10.000001s`},
-		{limits.SlidingLog(period), limits.SlidingLog(lower(period)), `
-			1s  take 1 -> denied, in use 38, reset 9s, wait 9s
-			10s take 5 -> allowed, in use 5, reset 10s, wait 10s`},
-		{limits.Calendar(20, limits.Day), limits.Calendar(5, limits.Day), `
-			1h  take 1 -> denied, in use 38, reset 47h0m0s, wait 47h0m0s
-			24h take 1 -> denied, in use 5, reset 24h0m0s, wait 24h0m0s
-			48h take 5 -> allowed, in use 5, reset 24h0m0s, wait 24h0m0s`},
-		{limits.TokenBucket(limits.PerSecond(1), 20), limits.TokenBucket(limits.PerSecond(1), 5), `
-			1s  take 1   -> denied, in use 37, reset 37s, wait 33s
-			1s  charge 1 -> charged 0, in use 37, reset 37s, wait 33s
-			34s take 1   -> allowed, in use 5, reset 5s, wait 1s`},
-		{limits.Ban(period, time.Minute), limits.Ban(lower(period), time.Minute), `
-			1s  take 1 -> denied, in use 38, reset 59s, wait 59s
-			60s take 1 -> allowed, in use 1, reset 10s, wait 10s`},
-	} {
-		before, after := newKey(test.from), newKey(test.to)
-		if !after.Carries(&before.Numbers) {
-			t.Errorf("%v does not carry over to %v", test.from, test.to)
-		}
-		before.do(step{verb: "charge", n: 38})
-		after.used, after.entries = before.used, before.entries
-		specifyKey(t, after, test.table)
-	}
+// Limits of one form read each other's states.
+func TestAStateCarriesOverToLimitsOfItsForm(t *testing.T) {
 	for _, test := range [][2]limits.Limit{
 		{limits.FixedWindow(limits.PerMinute(1)), limits.FixedWindow(limits.PerHour(1))},
 		{limits.FixedWindow(limits.PerMinute(1)), limits.SlidingWindow(limits.PerMinute(1))},

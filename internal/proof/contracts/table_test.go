@@ -100,7 +100,7 @@ func TestWhatIsInstalledIsWhatTheTableHas(t *testing.T) {
 				pin = "=="
 			}
 			pattern := regexp.MustCompile(`(?:^|[^\w@/-])` + regexp.QuoteMeta(name) +
-				`(?:/cmd/[\w-]+)?` + pin + `(\d[\w.+-]*)`)
+				`(?:/cmd(?:/[\w-]+)?)?` + pin + `(\d[\w.+-]*)`)
 			for file, text := range pins {
 				for _, found := range pattern.FindAllStringSubmatch(text, -1) {
 					installed = installed || found[1] == r.version

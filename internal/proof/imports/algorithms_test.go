@@ -27,14 +27,6 @@ var mayName = map[string]string{
 	"internal/ground/family/family.go":       "the constructors of families, which rows cannot import",
 	"limits/limitstest/":                     "the models of the suite, which say what each algorithm is",
 
-	// Until the families of scripts are tables.
-	"redisbackend/charge.lua":     "asks for letters",
-	"redisbackend/one.lua":        "asks for letters",
-	"redisbackend/quick_read.lua": "asks for letters",
-	"redisbackend/settle.lua":     "asks for letters",
-	"redisbackend/state.lua":      "asks for letters",
-	"redisbackend/take.lua":       "asks for letters",
-
 	"cmd/weir/playground/page/guide.js":  "a dialogue that leads a person to an algorithm",
 	"cmd/weir/playground/lab/choose.go":  "a rate with a burst, which token buckets have",
 	"cmd/weir/playground/lab/traffic.go": "a rate, which fixed windows have",
@@ -82,7 +74,7 @@ func TestAWordOfAnAlgorithmStandsNowhereElse(t *testing.T) {
 		}
 	}
 	for name := range mayName {
-		if !used[name] && filepath.Ext(name) != ".lua" {
+		if !used[name] {
 			t.Errorf("%s names no algorithm: remove it from mayName", name)
 		}
 	}
@@ -106,6 +98,10 @@ func TestAWordOfAnAlgorithmIsFound(t *testing.T) {
 		{"a.js", "// token-bucket, 'bans' and `a ban`", 0},
 		{"a.lua", "if limit.letter == 'q' or 'c' ~= letter then", 2},
 		{"a.lua", "if match(text, '^1([^cg]) ') then", 1},
+		{"a.lua", "if 'g' == letter or sub(text, 2, 2) == 'g' then", 2},
+		{"a.lua", "match(text, '^1c %d+')", 1},
+		{"a.lua", "match(text, '^2([^;]*);(%d+) ?([%d -]*)$') -- letter == 'c'", 0},
+		{"a.lua", "if kind == 'r' and letter == other.letter then", 0},
 		{"a.lua", "if limit.queues then text = 'q' end", 0},
 		{"ban.lua", "if limit.letter == 'b' then", 0},
 	} {
@@ -127,7 +123,7 @@ func wordsOfAlgorithms(file string, text []byte) []string {
 		return inLines(text, quoted)
 	case ".lua":
 		if !isOfFamily(file) {
-			return inLines(text, letters)
+			return inLua(string(text))
 		}
 	}
 	return nil
@@ -168,6 +164,36 @@ func inLines(text []byte, word *regexp.Regexp) (words []string) {
 	return words
 }
 
+// inLua returns where a script asks for an algorithm by its letter: it compares a letter or the
+// result of a call with a text of one letter, or a pattern has one.
+func inLua(source string) (words []string) {
+	found := luaToken.FindAllStringIndex(source, -1)
+	token := func(i int) string {
+		if i < 0 || i >= len(found) {
+			return ""
+		}
+		return source[found[i][0]:found[i][1]]
+	}
+	for i := range found {
+		word, before, after := token(i), token(i-1), token(i+1)
+		switch {
+		case word == "==" || word == "~=":
+			if !mayBeLetter.MatchString(before) || !letter.MatchString(after) {
+				before, after = after, before
+			}
+			if !mayBeLetter.MatchString(before) || !letter.MatchString(after) {
+				continue
+			}
+			word = token(i-1) + " " + word + " " + token(i+1)
+		case !pattern.MatchString(luaEscape.ReplaceAllString(word, "")):
+			continue
+		}
+		line := 1 + strings.Count(source[:found[i][0]], "\n")
+		words = append(words, fmt.Sprintf("line %d: %s", line, word))
+	}
+	return words
+}
+
 // isOfFamily reports whether a script is that of a family, or a part of it such as bucket_ring.lua.
 func isOfFamily(script string) bool {
 	name := strings.TrimSuffix(filepath.Base(script), ".lua")
@@ -181,7 +207,12 @@ var (
 
 	beginning = regexp.MustCompile(`^(` + names() + `)( \d| ?$)`)    // of a text: "ban 5/10m"
 	quoted    = regexp.MustCompile("['\"`](" + names() + ")['\"` ]") // 'ban'
-	letters   = regexp.MustCompile(`[lL]etter [=~]= '|' [=~]= \w*\.?letter|\(\[\^?\w+\]\) `)
+
+	luaToken    = regexp.MustCompile(`--[^\n]*|'[^'\n]*'|[\w.]+|[=~]=|\S`)
+	luaEscape   = regexp.MustCompile(`%.`)
+	mayBeLetter = regexp.MustCompile(`^(.*\.)?letter$|^\)$|^sub$`)
+	letter      = regexp.MustCompile(`^'[a-z]'$`)
+	pattern     = regexp.MustCompile(`^'(\^?[12][a-z]|.*\[\^?[^\]]*[a-z])`)
 )
 
 func init() {

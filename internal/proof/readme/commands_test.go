@@ -324,6 +324,14 @@ func same(answer string) string {
 	return strings.Replace(answer, "in 0 second.", "in 0 seconds.", 1)
 }
 
+// lengthOf returns the length that an answer tells, and that of its body with the end of the line.
+func lengthOf(answer string) (told, has string) {
+	head, body, _ := strings.Cut(answer, "\n\n")
+	_, told, _ = strings.Cut(head, "\nContent-Length: ")
+	told, _, _ = strings.Cut(told, "\n")
+	return told, strconv.Itoa(len(body) + 1)
+}
+
 // TestAnswersAreThoseShown asks the quickstart what blocks of the console ask, until
 // it answers as they say, numbers and dates aside.
 func TestAnswersAreThoseShown(t *testing.T) {
@@ -339,6 +347,10 @@ func TestAnswersAreThoseShown(t *testing.T) {
 			for _, session := range strings.Split("\n"+b.text, "\n$ ")[1:] {
 				n++
 				command, want, _ := strings.Cut(session, "\n")
+				want = strings.TrimSpace(want)
+				if told, has := lengthOf(want); told != "" && told != has {
+					t.Errorf("%s:%d: Content-Length is %s, and the body has %s bytes", path, b.line, told, has)
+				}
 				if !strings.HasPrefix(command, "curl ") || !strings.Contains(command, "http://localhost:8080") {
 					t.Errorf("%s:%d: no test knows how to run %q", path, b.line, command)
 					continue

@@ -32,6 +32,7 @@ const given = `package expressions
 import (
 	"context"
 	"net/http"
+	"net/netip"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/weir-go/weir/keyfuncs"
@@ -39,6 +40,7 @@ import (
 )
 func use(...any) {}
 func userFrom(context.Context) (string, bool) { return "", false }
+func getClientIPAddr(context.Context) netip.Addr { return netip.Addr{} }
 func savedPeer(*http.Request) string { return "" }
 func isListed(string) bool { return false }
 func isPost(*http.Request) bool { return false }

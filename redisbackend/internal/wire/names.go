@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -128,5 +129,17 @@ func (n *Names) AllNames(scope, key string) (all []string) {
 // NameOf returns the name of what belongs to no scope, such as "check".
 func (n *Names) NameOf(word string) string { return n.prefix + word }
 
-// Salt returns the beginning of all names. All processes of an application have the same.
-func (n *Names) Salt() string { return n.prefix }
+// Digest returns the number of a value of a key. It depends on the prefix: all processes of an
+// application find the same. A client that knows the prefix, such as the default, can look for
+// values that share a number: the guide says what that gains, and how to prevent it. It depends on
+// scope and key, so it does not show which keys have had the same value.
+func (n *Names) Digest(scope, key, value string) uint64 {
+	var room [256]byte
+	text := room[:0]
+	for _, part := range [...]string{n.prefix, scope, key, value} {
+		text = append(strconv.AppendInt(text, int64(len(part)), 10), ':')
+		text = append(text, part...)
+	}
+	sum := sha256.Sum256(text)
+	return binary.BigEndian.Uint64(sum[:])
+}

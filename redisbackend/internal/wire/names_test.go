@@ -132,3 +132,21 @@ func TestScopesTogetherHaveOneSlotForEachKey(t *testing.T) {
 		t.Errorf("got %q, want the documented %q", got, want)
 	}
 }
+
+func TestTheNumberOfAValueDependsOnAllItBelongsTo(t *testing.T) {
+	seen := map[uint64][4]string{}
+	for _, prefix := range []string{"app", "app:x", ""} {
+		names := wire.NewEncoder(prefix, "", nil, time.Minute)
+		for _, scope := range []string{"", "a", "ab", "a1:b"} {
+			for _, key := range []string{"", "b", "ab", "1:b"} {
+				for _, value := range []string{"", "\x00", "a", "b", "a\x00b"} {
+					n, parts := names.Digest(scope, key, value), [4]string{prefix, scope, key, value}
+					if other, is := seen[n]; is {
+						t.Errorf("%q and %q have one number", parts, other)
+					}
+					seen[n] = parts
+				}
+			}
+		}
+	}
+}

@@ -61,6 +61,7 @@ type Config struct {
 	DrainDelay  time.Duration // how long it goes on serving once it is not ready
 	Drain       time.Duration // how long requests have to end
 	Logger      *slog.Logger
+	Notify      string // the socket of systemd, which is told when the service is ready and ends; "": none
 
 	Reload <-chan struct{} // for each value all files are read at once
 	Hurry  <-chan struct{} // once it is closed, DrainDelay and Drain are over
@@ -149,8 +150,10 @@ func Run(ctx context.Context, config Config) error {
 	}
 	s.ready.Store(true)
 	s.Logger.Info("serve: ready", "paths", s.Paths)
+	s.notify(isReady)
 	select {
 	case <-ctx.Done():
+		s.notify(isEnding)
 		err = s.leave(servers, failed)
 	case err = <-failed:
 		s.ready.Store(false)
@@ -160,6 +163,12 @@ func Run(ctx context.Context, config Config) error {
 	ending = time.Now()
 	s.drain(servers)
 	return err
+}
+
+func (s *service) notify(state string) {
+	if err := tellSystemd(s.Notify, state); err != nil {
+		s.Logger.Warn("serve: systemd cannot be told", "state", state, "error", err)
+	}
 }
 
 // leave tells those who probe that the service ends, and goes on serving for Config.DrainDelay.

@@ -403,7 +403,12 @@ func TestChoose(t *testing.T) {
 	if c.Go != "limits.Distinct(limits.Per(5, 10*time.Minute))" || c.YAML != "limit: distinct 5/10m" {
 		t.Errorf("distinct: %+v", c)
 	}
-	if n := len(limits.Algorithms()); n != 11 {
+	c = lab.Choose("growing-ban", "5/10m")
+	const growing = "limits.Ban(limits.Per(5, 10*time.Minute), 10*time.Minute).Growing(80*time.Minute)"
+	if c.Go != growing || c.YAML != "limit: ban 5/10m for 10m growing to 1h20m" {
+		t.Errorf("growing-ban: %+v", c)
+	}
+	if n := len(limits.Algorithms()); n != 12 {
 		t.Errorf("%d algorithms: add the new ones", n)
 	}
 	for rate, want := range map[string]string{

@@ -4,8 +4,12 @@ const steps = {
   start: ['What do you want to limit?', [
     ['How many requests come in a time', 'burst'],
     ['How many requests run at once', 'concurrent'],
-    ['Who fails too often, such as at a log-in', 'ban'],
+    ['Who fails too often, such as at a log-in', 'failures'],
     ['How many different values a client has, such as user names', 'distinct'],
+  ]],
+  failures: ['What about who goes on after a ban?', [
+    ['A ban as long as the first', 'ban'],
+    ['A ban twice as long, each time', 'growing-ban'],
   ]],
   burst: ['How may requests come?', [
     ['Any way, up to the number', 'window'],
@@ -27,6 +31,7 @@ const steps = {
 const reasons = {
   'concurrent': 'Counts requests from their start to their end. It protects what is slow: a database, a report.',
   'ban': 'Whoever reaches the number is denied everything for a time. Charge failures only.',
+  'growing-ban': 'Typing errors cost a short ban, and guessing a long one. Charge failures only.',
   'distinct': 'The same value again costs nothing. It stops who tries many names, and who shares a key.',
   'token-bucket': 'A quiet client saves up to the burst; after that, requests pass at the rate.',
   'leaky-queue': 'Requests wait for their turn, so that what is behind it gets an even stream.',
