@@ -47,21 +47,19 @@ if states then
   family.further = true
   family.kind = 'bans'
 
-  family.encode = function()
-    return false
-  end
-
-  family.read = function()
-    return false
+  -- parts returns the units in the period, and how many bans the row has.
+  local function parts(s)
+    local units = s.b % 67108864
+    return units, (s.b - units) / 67108864
   end
 
   family.used = function(s)
-    return s.b % 67108864
+    return (parts(s))
   end
 
   -- A ban that has begun begins again. What is over stays over for as long.
   family.rebase = function(s, back)
-    local row = floor(s.b / 67108864)
+    local _, row = parts(s)
     back.b = s.b
     if s.a > s.at then
       back.a = now + min(s.limit.Q * 2 ^ (row - 1), s.limit.R)
@@ -72,8 +70,7 @@ if states then
 
   -- plain returns the numbers of a ban that does not grow.
   family.plain = function(s)
-    local units = s.b % 67108864
-    return s.at, s.a > s.asOf and s.a or 0, units
+    return s.at, s.a > s.asOf and s.a or 0, (parts(s))
   end
 
   -- adopt reads those: a ban that has begun is the first of a row.
@@ -84,7 +81,7 @@ if states then
   if settles then
     -- Charges during a ban are ignored.
     family.charge = function(s, n)
-      n = s.a > s.asOf and 0 or max(0, min(n, 2 * s.limit.most - s.b % 67108864))
+      n = s.a > s.asOf and 0 or max(0, min(n, 2 * s.limit.most - parts(s)))
       if n > 0 then
         local _
         _, s.at, s.a, s.b = step(s, n)
@@ -95,8 +92,7 @@ if states then
     -- A ban that is lifted leaves the row. The one before counts as having ended when the period
     -- began. A full count may stand for more units, so nothing is refunded.
     family.refund = function(s, n, final, ticket)
-      local units = s.b % 67108864
-      local row = (s.b - units) / 67108864
+      local units, row = parts(s)
       local over = s.a > s.at and s.a or s.at + s.limit.P
       if ticket < s.at or ticket >= s.at + s.limit.P or now >= over or units == 67108863 then
         return 0

@@ -28,6 +28,7 @@ import (
 //	ban              start of the period  end of the ban;        units in it
 //	                                      0: not banned;
 //	                                      below 0: −inherited units
+//	growing ban      start of the period  end of the last ban    see growingBan
 //	concurrency                           units held
 //
 // The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in

@@ -77,7 +77,7 @@ func (l *growingBan) asOf(s growing, now int64) growing {
 // it inherited.
 func (l *growingBan) Decide(used Used, n, now int64, _ uint64, _ Entries) (Used, Told, bool) {
 	s := l.asOf(growing(used), now)
-	fits := s.A == 0 || s.A > 0 && s.A <= now || s.A < 0 && s.units() < l.Max
+	fits := s.A <= now && (s.inherited() == 0 || s.units() < l.Max)
 	if fits && n > 0 {
 		s = l.add(s, n, now)
 	}
@@ -89,7 +89,7 @@ func (l *growingBan) Decide(used Used, n, now int64, _ uint64, _ Entries) (Used,
 		until = s.At + l.Period - now
 	}
 	wait := until
-	if inUse == 0 {
+	if inUse == 0 { // the next unit begins a period
 		wait = l.Period
 	}
 	return Used(s), Told{inUse, until, wait}, fits
@@ -147,7 +147,8 @@ func (l *growingBan) Plain(used Used, now int64) Used {
 	return Used(s)
 }
 
-// Adopt makes a ban that has begun the first of a row.
+// Adopt makes a ban that has begun the first of a row. Of more units than it can count it keeps the
+// own ones, and takes the others off those that are inherited.
 func (l *growingBan) Adopt(s Used) Used {
 	row, own := int64(0), s.B+min(0, s.A)
 	s.B = min(s.B, mostGrowing)
@@ -175,7 +176,9 @@ func (l *growingBan) Refund(used Used, r Refund, _ Entries) Used {
 	units -= min(r.Taken-r.Final, units-s.inherited())
 	if s.isLed() && units < l.Max {
 		row--
-		s.A = min(row, 1) * s.At // 0 without a row
+		if s.A = s.At; row == 0 {
+			s.A = 0
+		}
 	}
 	return Used(s.with(units, row))
 }
