@@ -80,11 +80,11 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 	if w.shadowField != "" {
 		w.writeShadows(h, o)
 	}
-	switch o.Verdict() {
-	case core.Allowed:
-		if w.rules.show != Always {
-			return
-		}
+	shown := w.showsFields(o)
+	switch {
+	case o.Allowed() && !shown:
+		return
+	case o.Allowed():
 		text, _ = w.appendFields(text, &v, h, o, 0, 0)
 	default:
 		least, jitter := o.RetryAfter(), w.drawJitter()
@@ -94,11 +94,10 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 		retry := w.retry(o, wait, jitter)
 		jitter += wait - least // a turn moves the fields as jitter does
-		shown := w.showsFields(o)
-		if o.Status() == http.StatusServiceUnavailable {
-			Delete(h)
-		} else if shown {
+		if shown {
 			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
+		} else if o.Status() == http.StatusServiceUnavailable {
+			Delete(h)
 		}
 		told := retry > 0 && (w.maxRetry == 0 || retry <= w.maxRetry)
 		switch {
@@ -114,7 +113,7 @@ func (w *Writer) Write(h http.Header, o *core.Outcome) {
 		}
 	}
 	v.set(h, text)
-	if w.custom != nil && w.showsFields(o) {
+	if w.custom != nil && shown {
 		w.custom(h, *o)
 	}
 }

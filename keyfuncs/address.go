@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 
 	"github.com/weir-go/weir/internal/ground/address"
 )
@@ -75,13 +74,14 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 		if addr, err = clean(addr); err != nil {
 			return "", err
 		}
-		var buf [address.MaxKey]byte
-		text := address.AppendKey(buf[:0], addr, ipv6Bits)
 		// The text of an IPv4 peer is already canonical. Sharing it with the request saves the only
 		// allocation of this function.
-		if r, ok := any(r).(*http.Request); ok && strings.HasPrefix(r.RemoteAddr, string(text)) {
-			return r.RemoteAddr[:len(text)], nil
+		if r, ok := any(r).(*http.Request); ok {
+			if peer, host := address.IPv4(r.RemoteAddr); host > 0 && peer == addr {
+				return r.RemoteAddr[:host], nil
+			}
 		}
-		return string(text), nil
+		var buf [address.MaxKey]byte
+		return string(address.AppendKey(buf[:0], addr, ipv6Bits)), nil
 	}
 }

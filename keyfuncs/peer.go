@@ -31,6 +31,9 @@ type AddrSource = func(*http.Request) (netip.Addr, error)
 // detect middleware that writes an address with a port, as ProxyHeaders does if the header has one;
 // another address is free then. Behind a proxy all clients share the proxy's address.
 func Peer(r *http.Request) (netip.Addr, error) {
+	if addr, host := address.IPv4(r.RemoteAddr); 0 < host && host < len(r.RemoteAddr) && !overUnixSocket(r) {
+		return addr, nil
+	}
 	addr, hasPort, err := address.Parse(r.RemoteAddr)
 	if err != nil || overUnixSocket(r) {
 		return netip.Addr{}, errPeer

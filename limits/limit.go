@@ -273,12 +273,7 @@ var forms = [...]form{
 		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.rate.checkPeriod()) },
 	},
 	algorithm.Units: {
-		text: "units",
-		read: func(l *Limit, value string) (err error) {
-			l.burst, err = parseUnits(value)
-			return err
-		},
-		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		text: "units", read: readBurst, write: writeBurst,
 		check: func(l Limit) error {
 			if most := algorithm.Of(l.algorithm).Most; l.burst < 1 || l.burst > most {
 				return fmt.Errorf("%s must be 1 to %d (got %d)", l.algorithm.withArticle(), most, l.burst)
@@ -297,12 +292,7 @@ var forms = [...]form{
 		check: func(l Limit) error { return errors.Join(l.checkUnits(), l.Period().validate()) },
 	},
 	algorithm.Burst: {
-		text: "n",
-		read: func(l *Limit, value string) (err error) {
-			l.burst, err = parseUnits(value)
-			return err
-		},
-		write: func(l Limit) string { return strconv.FormatInt(l.burst, 10) },
+		text: "n", read: readBurst, write: writeBurst,
 		check: func(l Limit) error {
 			if l.burst < 1 || l.burst > maxUnits {
 				return fmt.Errorf("burst must be 1 to %d (got %d)", maxUnits, l.burst)
@@ -331,6 +321,13 @@ func growingForm() form {
 	}
 	return f
 }
+
+func readBurst(l *Limit, value string) (err error) {
+	l.burst, err = parseUnits(value)
+	return err
+}
+
+func writeBurst(l Limit) string { return strconv.FormatInt(l.burst, 10) }
 
 // durationForm is the form of an extra parameter of 1ms to 366 days. A limit must do so: "last".
 func durationForm(does string, of func(*extra) *time.Duration) (f form) {

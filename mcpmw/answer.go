@@ -14,7 +14,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/http/gate"
 )
 
 // The codes of the JSON-RPC errors of a limiter are the statuses of HTTP. The protocol of
@@ -51,20 +50,6 @@ const (
 	retryAfter       = "retryAfter"
 	violatedPolicies = "violatedPolicies"
 )
-
-// refuse returns the answer to a call that may not go on. fields has the fields of all limiters.
-func (l *Limiter) refuse(c *Call, r *gate.Refusal, fields http.Header) (mcp.Result, error) {
-	if r.Status == 0 {
-		return nil, r.Err
-	}
-	refused := refusal(r.Status, r.Detail, dataOf(fields, r.Wait, r.Violated()))
-	if l.denied != nil {
-		if result, err := l.denied(c, r.Outcome, refused); result != nil || err != nil {
-			return result, err
-		}
-	}
-	return nil, refused
-}
 
 // refusal returns the error for an HTTP status, 429 or 503.
 func refusal(status int, message string, data map[string]any) *jsonrpc.Error {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/weir-go/weir/internal/ground/unseen"
@@ -46,6 +47,15 @@ func (c *Call) tool() (name string, ok bool) {
 		return "", false
 	}
 	return params.Name, true
+}
+
+// token returns the token of the HTTP request, or of the one that opened the session if the
+// transport does not hand on those of later requests.
+func (c *Call) token() *auth.TokenInfo {
+	if c.Extra != nil {
+		return c.Extra.TokenInfo
+	}
+	return auth.TokenInfoFromContext(c.Context)
 }
 
 // Request returns the call as an http.Request, for policy files and functions that read one: a POST

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
@@ -75,15 +73,6 @@ func User(c *Call) (string, error) {
 		return "", errNoUser
 	}
 	return bounded(token.UserID), nil
-}
-
-// token returns the token of the HTTP request, or of the one that opened the session if the
-// transport does not hand on those of later requests.
-func (c *Call) token() *auth.TokenInfo {
-	if c.Extra != nil {
-		return c.Extra.TokenInfo
-	}
-	return auth.TokenInfoFromContext(c.Context)
 }
 
 // Tool is the key function of the tool that is called. Rules do not apply to calls of other

@@ -146,6 +146,20 @@ func (s *serving) Refuse(r *gate.Refusal) error {
 	return err
 }
 
+// refuse returns the answer to a call that may not go on. fields has the fields of all limiters.
+func (l *Limiter) refuse(c *Call, r *gate.Refusal, fields http.Header) (mcp.Result, error) {
+	if r.Status == 0 {
+		return nil, r.Err
+	}
+	refused := refusal(r.Status, r.Detail, dataOf(fields, r.Wait, r.Violated()))
+	if l.denied != nil {
+		if result, err := l.denied(c, r.Outcome, refused); result != nil || err != nil {
+			return result, err
+		}
+	}
+	return nil, refused
+}
+
 func withContext(c *Call, ctx context.Context) *Call {
 	c.Context = ctx
 	return c

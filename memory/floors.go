@@ -46,7 +46,7 @@ const (
 	sharedFloors = 64
 )
 
-// none is the floor of a scope that has none.
+// none is the floor of a scope without one.
 var none floor
 
 // of returns the own floor of a scope and the one that it may share. A scope may have keys in both,
@@ -134,7 +134,7 @@ func (f *floors) wait(limit *scopedLimit, most, now int64) int64 {
 	return max(own.wait(most, now), shared.wait(most, now))
 }
 
-// forget has the floors name no limits but those in use: an id may soon name another limit.
+// forget clears the ids of limits that are not in use: each may soon name another limit.
 func (f *floors) forget(inUse []bool) {
 	for i := range f.own {
 		if own := &f.own[i]; !inUse[own.limitID] {

@@ -9,7 +9,7 @@ type logs struct {
 	limits *scopedLimits
 
 	failedAt int64 // when findNode last found nothing for a short log: see searchPause
-	bound    *list // see of
+	bound    *list // that store hands to families, made once
 }
 
 // forget frees the nodes of s, if s has a list and is about to be overwritten.
@@ -25,12 +25,12 @@ func (l *logs) forget(s *state) {
 }
 
 // store gives the units of s their place in the list of a key, as of now, and stores s in e, the
-// entry of hash. found is false if the key lost its nodes after s was read.
-func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, value uint64,
-	t *table, now int64, found bool) {
+// entry of hash. found is as in [states.store].
+func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64,
+	value uint64, t *table, found bool) {
 	switch log := family.Log(s); {
 	case !found:
-		s = family.Used(log.Unlisted())
+		s = family.Used(log.Unlisted()) // its nodes are free, or in other lists
 	case log.Head() != 0:
 		s = family.Used(log.On(e.log())) // other keys may have taken nodes from it since
 	default:
@@ -45,7 +45,7 @@ func (l *logs) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, v
 	e.set(s)
 }
 
-// list is the nodes for one list, which is being stored.
+// list implements [family.List] for the list that is being stored.
 type list struct {
 	*logs
 	table *table
@@ -128,9 +128,9 @@ type seenLog struct {
 }
 
 // sweep frees expired nodes of other logs, from the bucket where it stopped last time, until a node
-// is unused. It compares the share number of l with those of the logs that it sees. It returns the
-// longest log that it saw of the number with the most nodes. In a tie that is the number of l. If it
-// saw none of its logs, nodes is 0.
+// is unused. Of the share numbers of l and of the logs that it sees, one has the most nodes; in a
+// tie, that of l. sweep returns the longest log that it saw under this number. nodes is 0 if it saw
+// none.
 func (l *list) sweep() seenLog {
 	t, longest, logs := l.table, seenLog{share: l.limit.share}, 0
 	for range min(sweepBuckets, len(t.buckets)) {

@@ -82,7 +82,7 @@ func (sh *shard) decideLocked(limit *scopedLimit, s family.Used, displaced bool,
 		return after, t, fits
 	}
 	t.Reset = sh.floors.wait(limit, 0, now)
-	if limit.Bans {
+	if limit.Bans { // inherited units leave all at once
 		t.Wait = t.Reset
 	} else if !fits || !limit.Ends && t.InUse >= limit.Max {
 		t.Wait = sh.floors.wait(limit, limit.Max-max(n, 1), now)
@@ -98,7 +98,7 @@ func (sh *shard) storeLocked(e *entry, hash uint64, limit *scopedLimit, s family
 	if !found {
 		e = sh.claimLocked(hash, limit, now)
 	}
-	sh.states.store(e, hash, limit, s, value, &sh.table, now, found)
+	sh.states.store(e, hash, limit, s, now, value, &sh.table, found)
 }
 
 // claimLocked returns an empty slot for a new key under limit, one of its eight. If none is free,
@@ -274,7 +274,8 @@ func (sh *shard) chargeLocked(limit *scopedLimit, hash uint64, n, lasts, now int
 	}
 	if displaced && !limit.Bans {
 		// The floor may be above the maximum, and loadLocked starts a key with the maximum at most.
-		// The rest comes after n: if both exceed what a key may owe, the rest is cut, and not n.
+		// The rest comes after n: if both exceed what a key may owe, the rest is cut, and not n. A ban
+		// has no rest: the key would be banned for units that are not its own.
 		rest := max(0, sh.floors.used(limit, now)-limit.Max)
 		s, _ = limit.family.Charge(s, rest, inUse+n, now)
 	}

@@ -49,18 +49,19 @@ func (st *states) reusable(e *entry, now int64) bool {
 }
 
 // store writes s, to which units were just added, as the state of hash under limit into the slot e.
-// found is false if the key had no slot.
-func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, value uint64,
-	t *table, now int64, found bool) {
-	changes := e.hash == hash && e.limitID != limit.id
-	if changes {
+// found is false if the key had no slot, or lost it when another key of its group was stored after s
+// was read.
+func (st *states) store(e *entry, hash uint64, limit *scopedLimit, s family.Used, now int64,
+	value uint64, t *table, found bool) {
+	replaces := e.hash == hash && e.limitID != limit.id // a state of another limit
+	if replaces {
 		st.changes.overwrite(e, st.limits.get(e.limitID), limit, now)
 	}
 	if limit.lister != nil {
-		st.logs.store(e, hash, limit, s, value, t, now, found)
+		st.logs.store(e, hash, limit, s, now, value, t, found)
 		return
 	}
-	if changes {
+	if replaces {
 		st.logs.forget(&e.state)
 	}
 	e.hash, e.limitID = hash, limit.id
@@ -115,7 +116,7 @@ func (st *states) convert(e *entry, limit *scopedLimit, t *table, now int64,
 	switch {
 	case !changed:
 		c = change{units: used, at: now, until: from.family.FreshAt(s)}
-	case c.taken(&e.state): // limit counts the units of c less those that it has given back since
+	case c.taken(&e.state): // count the units of c, less those that would have expired under limit
 		expired := min(c.units, limit.Max) - c.inUse(limit, moves, now, &st.logs.nodes)
 		c = change{units: max(used, c.units-expired), at: now,
 			until: max(c.until, from.family.FreshAt(s))}

@@ -33,14 +33,6 @@ family = {
 if states then
   family.kind = 'bans'
 
-  family.encode = function()
-    return false
-  end
-
-  family.read = function()
-    return false
-  end
-
   family.used = function(s)
     return s.b
   end

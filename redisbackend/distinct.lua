@@ -29,7 +29,9 @@ family = {
 }
 
 if states then
-  local width = 33
+  family.kind, family.values = 'values', true
+
+  local width = 33 -- of the text of a value
   local mostValues = 1000
   local form = '^' .. string.rep('%x', 16) .. '[+=]' .. string.rep('%d', 16) .. '$'
 
@@ -41,7 +43,7 @@ if states then
     return tonumber(text)
   end
 
-  -- find sets place.
+  -- find finds the value that is charged: it sets charged, place and b.
   local function find(s)
     local place = charged and string.find(s.values, charged, 1, true)
     while place and place % width ~= 1 do
@@ -63,8 +65,6 @@ if states then
     end
     s.values, s.a = sub(s.values, width * (low - 1) + 1), s.a - low + 1
   end
-
-  family.kind, family.values = 'values', true
 
   local function open(s)
     s.at, s.a, s.values = s.asOf, 0, ''

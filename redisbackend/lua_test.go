@@ -92,12 +92,6 @@ family = {
 
 if states then
   family.further = true
-
-  family.encode = function()
-    return false
-  end
-
-  family.read = family.encode
 end
 elseif`
 

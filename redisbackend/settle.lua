@@ -90,6 +90,7 @@ local function charge(key, limit, n, lasts)
   return n
 end
 
+-- settle carries out an ending, and returns how many units; false if the state cannot be read.
 local function settle(key, limit, ending)
   local kind, n, other, at, serial = match(ending, '^(%a) (%d+) (%d+) ?(%d*) ?(%x*)$')
   if limit.family.values then

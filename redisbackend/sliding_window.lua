@@ -36,14 +36,6 @@ family = {
 }
 
 if states then
-  family.encode = function()
-    return false
-  end
-
-  family.read = function()
-    return false
-  end
-
   local function used(s)
     local P = s.limit.P
     return s.a + (muldiv(P - (s.asOf - s.at), s.b, P))

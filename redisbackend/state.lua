@@ -77,8 +77,17 @@
 --   takenAt   returns the instant of a taking, where a ticket has no bits of it
 --   refund    returns n units of a taking to a stored state, and writes it; it returns how many,
 --             and never credits too many
--- Logs, values and concurrency limits have open, which sets a state that has nothing or reads it,
--- and a write of their own.
+-- Logs, values and concurrency limits are no texts of three numbers. In place of encode and read
+-- they have, where they apply,
+--   open      sets a state that has used nothing; of a concurrency limit it reads the stored one
+--   decode    sets a state from the first 1,024 bytes of its text. It returns nil if another limit
+--             wrote them, and false if the limit cannot have written them
+--   advance   brings a stored state forward to asOf
+--   begin     sets a state that took n units at asOf; without it take does
+--   wait      returns how long n units wait, of a log. It then replies at and a alone, and read.lua
+--             makes the waits
+--   write     writes a state, with what was taken
+-- A calendar has next: the length of the next period, for a reply.
 
 min, max = math.min, math.max
 
@@ -172,7 +181,10 @@ write = function(s)
     end
     return
   end
-  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), owner.encode(s)
+  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), nil
+  if owner.encode then
+    more = owner.encode(s)
+  end
   if more or s.serial then
     text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
@@ -309,7 +321,7 @@ local function decode(key, limit, text, more, change)
     return nil
   end
   s.at, s.a, s.b = at + 0, a + 0, b + 0
-  return (more == '' or owner.read(s, more)) and s.at < 9007199254740992
+  return (more == '' or owner.read and owner.read(s, more)) and s.at < 9007199254740992
     and owner.decide(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
       limit.more) ~= nil
     and s

@@ -50,7 +50,7 @@
 -- states, state.lua the others.
 --
 -- clock.lua stands before this file, and declares now, grace, whole, format and other locals. A
--- line of three dashes and a name is replaced by a file or another text: see script.go.
+-- line of three dashes and a name is replaced by a file or another text: see scripts.go.
 
 local keys, argv, isAlone = KEYS, ARGV, ARGV[2] == ''
 

@@ -182,8 +182,11 @@ func (rates) turned(u usage, _ int64) usage                    { return u }
 func (rates) owing(u usage, x, n int64) usage                  { return u.plus(x, n) }
 func (rates) untilOne(l limits.Limit, _ int64) int64           { return micros(l) }
 func (rates) begun(limits.Limit, int64, int64) (int64, bool)   { return 0, true }
-func (rates) stepBack(l limits.Limit) int64                    { return max(sec.Microseconds(), micros(l)) }
 func (rates) rebasedBy(u usage, _ limits.Limit, n int64) usage { return u.rebased(n) }
+
+func (rates) stepBack(l limits.Limit) int64 {
+	return max(sec.Microseconds(), micros(l))
+}
 
 func (rates) under(u usage, l limits.Limit, _ int64) usage {
 	u.limit = l

@@ -83,8 +83,8 @@ func (distinctModel) decide(u usage, c backends.Charge, x, now int64,
 	return d, after
 }
 
-// forget takes out the value that was new for the charge t, and returns how many values fewer are in
-// use.
+// forget takes out the value that was new for the charge t, and returns how many values fewer are
+// in use.
 func (l ledger) forget(now int64, a account, e backends.Ending, t ticket) int64 {
 	u := l[a]
 	after := u.values(u.limit, max(now, u.at))
@@ -347,7 +347,8 @@ var valueCases = []testCase{
 				return
 			}
 			of := func(value string) begun {
-				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1, Value: valueOf(value)})
+				return w.beginAs(backends.Charge{Scope: "s", Key: "k", Limit: l, Cost: 1,
+					Value: valueOf(value)})
 			}
 			ann := of("ann")
 			w.clock.advance(1 * sec)
@@ -381,7 +382,8 @@ func (h Harness) distinctWorld(t testing.TB, rate limits.Rate, way way) *distinc
 }
 
 func (w *distinctWorld) charge(value string, cost int64) []backends.Charge {
-	return []backends.Charge{{Scope: "distinct", Key: "k", Limit: w.limit, Cost: cost, Value: valueOf(value)}}
+	return []backends.Charge{{Scope: "distinct", Key: "k", Limit: w.limit, Cost: cost,
+		Value: valueOf(value)}}
 }
 
 // valueOf returns the number of a value. That of "" is 0.

@@ -16,9 +16,10 @@
 // sleeps, so no result depends on the speed of the machine.
 //
 // Expected decisions come from two sources that share no code with any backend: tables of literal
-// decisions, and [Exact], a slow backend that keeps everything for ever, computes with rational
-// numbers and follows the definitions to the letter. If a random run disagrees with Exact, the
-// suite prints the shortest sequence of calls it finds that still does.
+// decisions in files of text, of which a failure names the line, and [Exact], a slow backend that
+// keeps everything for ever, computes with rational numbers and follows the definitions to the
+// letter. If a random run disagrees with Exact, the suite prints the shortest sequence of calls it
+// finds that still does.
 //
 // On failure, each case prints the statement that it shows, and the section of the design that
 // makes it.

@@ -151,16 +151,17 @@ var expiryCases = []testCase{
 				w.take(charge(l, 4, 0), charge(l, 5, 5))
 				counts(about(l, "after three takings"), 3*i+3)
 			}
-			freshLater := func(cost int64) (n int) { // how many keys are live after 6 s, or a minute
+			live := func() (n int) { // by the definitions
 				for _, l := range choices {
-					u := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), cost)
-					if u.freshAt() > w.clock.micros() {
-						n++
+					for _, cost := range []int64{1, 10, 5} {
+						taken := fresh(l, newYear.UnixMicro()).plus(newYear.UnixMicro(), cost)
+						if taken.freshAt() > w.clock.micros() {
+							n++
+						}
 					}
 				}
 				return n
 			}
-			live := func() int { return freshLater(1) + freshLater(10) + freshLater(5) }
 			w.clock.advance(6 * sec) // one of three keys is fresh under each bucket
 			counts("after 6s", live())
 			w.clock.advance(54 * sec) // all are fresh except those of the sliding window

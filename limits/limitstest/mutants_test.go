@@ -168,7 +168,8 @@ func asking(name string, change func(b *broken, c *backends.Charge), caughtBy ..
 
 func deniedForAWhile(d *limits.Decision) bool { return !d.Allowed && d.RetryAfter != limits.Never }
 
-var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []mutant{
+// mutants has the defects of all backends. Those of one algorithm stand beside its file.
+var mutants = append(endMutants, []mutant{
 	{
 		name: "a denied request consumes what there is",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -242,12 +243,6 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 		d.ResetAfter = max(d.ResetAfter, sec)
 	}, "after ResetAfter a key is as never charged", "the shortest window lasts a millisecond",
 		"a state lives to its last microsecond"),
-	telling("ResetAfter counts a full bucket", func(c backends.Charge, d *limits.Decision) {
-		if isBucket(c.Limit) && d.ResetAfter > 0 {
-			d.ResetAfter = duration(ceil(ratio(c.Limit.Burst(), c.Limit.Rate().Units, micros(c.Limit))))
-		}
-	}, "after ResetAfter a key is as never charged", "a large burst drains over 100 years",
-		"rates with no common factor stay exact"),
 	telling("EffectiveWindow is the period", func(c backends.Charge, d *limits.Decision) {
 		if d.Allowed {
 			d.EffectiveWindow = c.Limit.Rate().Period
@@ -259,19 +254,6 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 			d.EffectiveWindow = d.ResetAfter
 		}
 	}, "EffectiveWindow is the wait for one unit where there is none", "a group takes of every algorithm at once"),
-	telling("a leaky queue does not tell its delay", func(_ backends.Charge, d *limits.Decision) { d.Delay = 0 },
-		"a leaky queue tells each request how long to wait", "a leaky queue rounds its delay up",
-		"a leaky queue adds the step to its delay"),
-	telling("a leaky queue rounds its delay down", func(c backends.Charge, d *limits.Decision) {
-		if d.Delay%sec != 0 {
-			d.Delay -= us
-		}
-	}, "a leaky queue rounds its delay up", "groups are decided as by the definitions"),
-	telling("a look has a delay", func(c backends.Charge, d *limits.Decision) {
-		if c.Cost == 0 && c.Limit.Algorithm().Delays() {
-			d.Delay = d.ResetAfter
-		}
-	}, "a leaky queue tells each request how long to wait", "a cost of 0 is always allowed and takes nothing"),
 	{
 		name: "a charge that fits in a denied group is given a delay",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
@@ -546,25 +528,6 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 			"a log that finds its clock far back counts its units as taken now"},
 	},
 	{
-		name: "a smaller burst lowers the level",
-		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
-			b.locked(func(l ledger, _ int64) {
-				for _, c := range charges {
-					a := accountOf(c)
-					if u, ok := l[a]; ok && isBucket(c.Limit) && sameCounting(u.limit, c.Limit) {
-						if most := new(big.Rat).SetInt64(c.Limit.Burst()); u.level.Cmp(most) > 0 {
-							u.level = most
-							l[a] = u
-						}
-					}
-				}
-			})
-			return b.exactly(charges, out)
-		},
-		caughtBy: []string{"a smaller burst leaves the level as it is", "limits that alternate give nothing away",
-			"a change of limit leaves the units in use as they are"},
-	},
-	{
 		name: "a changed limit counts at most half of what is in use",
 		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
 			b.locked(func(l ledger, now int64) {
@@ -705,91 +668,6 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 		},
 		caughtBy: []string{"a fixed window starts at a whole multiple of its period",
 			"the longest window is aligned with the epoch", "a day is a UTC day"},
-	},
-	asking("a month of the calendar lasts 31 days", func(_ *broken, c *backends.Charge) {
-		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
-			c.Limit = limits.FixedWindow(c.Limit.Rate())
-		}
-	}, "a month of the calendar ends with the month", "weeks and years begin on their days",
-		"the calendar is known in 1970 and in 2254",
-		"another number of units keeps the period and its count", "one charge at a time is decided as by the definitions"),
-	asking("a calendar knows no zones", func(_ *broken, c *backends.Charge) {
-		if c.Limit.Algorithm() == limits.AlgorithmCalendar {
-			c.Limit = limits.Calendar(c.Limit.Rate().Units, c.Limit.Period().In("UTC"))
-		}
-	}, "days of a zone last 23 and 25 hours", "a day is begun once where clocks go back over midnight",
-		"a month in a zone begins with the zone's day"),
-	asking("a month from the 31st begins on the 1st of the next", func(_ *broken, c *backends.Charge) {
-		if c.Limit.Algorithm() == limits.AlgorithmCalendar && c.Limit.Period() == limits.Month.From(31) {
-			c.Limit = limits.Calendar(c.Limit.Rate().Units, limits.Month)
-		}
-	}, "a month from the 31st begins on the last day of shorter months"),
-	{
-		name: "a period of the calendar starts empty with every change of its units",
-		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
-			b.locked(func(l ledger, now int64) {
-				for _, c := range charges {
-					if u := l[accountOf(c)]; u.limit != c.Limit && u.limit.Algorithm() == limits.AlgorithmCalendar {
-						delete(l, accountOf(c))
-					}
-				}
-			})
-			return b.exactly(charges, out)
-		},
-		caughtBy: []string{"another number of units keeps the period and its count",
-			"another period counts the units in use as taken now"},
-	},
-	asking("an anchored window is a fixed one", func(_ *broken, c *backends.Charge) {
-		if c.Limit.Algorithm() == limits.AlgorithmAnchoredWindow {
-			c.Limit = limits.FixedWindow(c.Limit.Rate())
-		}
-	}, "an anchored window opens with the first taking and closes a period later",
-		"anchored windows work within a millisecond, over 366 days and in the year 2200",
-		"a fixed window becomes an anchored one and a fixed one again",
-		"one charge at a time is decided as by the definitions"),
-	{
-		name: "an anchored window moves with each taking",
-		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
-			err := b.exactly(charges, out)
-			b.locked(func(l ledger, now int64) {
-				for i, c := range charges {
-					a := accountOf(c)
-					if u := l[a]; err == nil && out[i].Allowed && c.Cost > 0 && u.limit == c.Limit &&
-						u.limit.Algorithm() == limits.AlgorithmAnchoredWindow {
-						u.at = max(u.at, now)
-						l[a] = u
-					}
-				}
-			})
-			return err
-		},
-		caughtBy: []string{
-			"an anchored window opens with the first taking and closes a period later",
-			"an anchored window can be timed for two budgets",
-			"an anchored window of the same period keeps its start and its count",
-			"one charge at a time is decided as by the definitions",
-		},
-	},
-	{
-		name:     "a denial opens an anchored window",
-		take:     opening(func(_ backends.Charge, d limits.Decision) bool { return !d.Allowed }),
-		caughtBy: []string{"an anchored window opens with the first taking and closes a period later"},
-	},
-	{
-		name: "a look opens an anchored window",
-		take: opening(func(c backends.Charge, _ limits.Decision) bool { return c.Cost == 0 }),
-		caughtBy: []string{"an anchored window opens with the first taking and closes a period later",
-			"one charge at a time is decided as by the definitions"},
-	},
-	{
-		name: "a peek opens an anchored window",
-		take: opening(func(backends.Charge, limits.Decision) bool { return false }),
-		peek: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
-			err := b.Exact.Peek(context.Background(), charges, out)
-			b.open(charges, out, func(backends.Charge, limits.Decision) bool { return true })
-			return err
-		},
-		caughtBy: []string{"a peek answers like a take and takes nothing"},
 	},
 	{
 		name: "a time to live is rounded down to milliseconds",
@@ -1102,25 +980,6 @@ var mutants = append(slices.Concat(endMutants, valueMutants, growingMutants), []
 		caughtBy: []string{"a flood is forgotten when it is over", "fresh keys make room for new ones"},
 	},
 	{
-		name:     "entries of logs are never free again",
-		take:     starving(func(b *broken, c backends.Charge) bool { return b.taken[c.Scope] > 20_000 }),
-		caughtBy: []string{"clients that have left cost others no denial"},
-	},
-	{
-		name: "the logs of one scope take from those of another",
-		take: starving(func(b *broken, c backends.Charge) bool {
-			return b.taken["heavy"] > 20_000 && c.Scope != "heavy"
-		}),
-		caughtBy: []string{"long logs of one scope cost no denial in another"},
-	},
-	{
-		name: "entries of logs are never free again once the clock has stepped back",
-		take: starving(func(b *broken, c backends.Charge) bool {
-			return b.maxKeys > 0 && b.taken[c.Scope] > 1000 && b.now().Before(newYear)
-		}),
-		caughtBy: []string{"logs from before a step of the clock cost no denial"},
-	},
-	{
 		name: "a flood in one scope denies in another",
 		take: starving(func(b *broken, c backends.Charge) bool {
 			return b.maxKeys > 0 && b.taken["flood"] > b.maxKeys && c.Scope != "flood"
@@ -1197,42 +1056,6 @@ func displacing(tooEarly int) func(*broken, []backends.Charge, []limits.Decision
 		})
 		return err
 	}
-}
-
-// opening takes, and has the window of a key that has none open with a charge that
-// takes nothing, if opens says so.
-func opening(opens func(backends.Charge, limits.Decision) bool) func(
-	*broken, []backends.Charge, []limits.Decision) error {
-	return func(b *broken, charges []backends.Charge, out []limits.Decision) error {
-		err := b.exactly(charges, out)
-		b.open(charges, out, opens)
-		return err
-	}
-}
-
-// open remembers when windows opened too early, and moves those that have opened
-// since.
-func (b *broken) open(charges []backends.Charge, out []limits.Decision,
-	opens func(backends.Charge, limits.Decision) bool) {
-	b.locked(func(l ledger, now int64) {
-		for i, c := range charges {
-			if c.Limit.Algorithm() != limits.AlgorithmAnchoredWindow || out[i] == (limits.Decision{}) {
-				continue
-			}
-			a := accountOf(c)
-			u, live := l[a]
-			early, found := b.until[a]
-			switch {
-			case found && now-early >= micros(c.Limit):
-				delete(b.until, a)
-			case found && live && u.limit == c.Limit && u.at == now && u.curr > 0:
-				u.at = early
-				l[a] = u
-			case !found && (!live || u.isFresh(now)) && opens(c, out[i]):
-				b.until[a] = now
-			}
-		}
-	})
 }
 
 // dontStop moves what is ahead of the clock back to now.

@@ -40,7 +40,8 @@ func (h Harness) play(t testing.TB, table steps.Table) {
 		}
 	}
 	for i := range table.Phases[0].Under {
-		if slices.ContainsFunc(table.Phases, func(p steps.Phase) bool { return !h.limits.has(p.Under[i]) }) {
+		lacks := func(p steps.Phase) bool { return !h.limits.has(p.Under[i]) }
+		if slices.ContainsFunc(table.Phases, lacks) {
 			continue // the case logs which limit
 		}
 		played = true
@@ -71,7 +72,8 @@ type player struct {
 func (p *player) step(s steps.Step, l limits.Limit) {
 	p.Helper()
 	p.clock.set(p.table.Start.Add(s.At).UnixMicro())
-	c := backends.Charge{Scope: "table", Key: p.way.name, Limit: l, Cost: s.Units, Value: valueOf(s.Value)}
+	c := backends.Charge{Scope: "table", Key: p.way.name, Limit: l, Cost: s.Units,
+		Value: valueOf(s.Value)}
 	if !l.Algorithm().Holds() {
 		c.Lasts = p.table.Lasts
 	}

@@ -29,6 +29,34 @@ func Parse(s string) (addr netip.Addr, hasPort bool, err error) {
 	return addr, !bare, err
 }
 
+// IPv4 is [Parse] for the texts 192.0.2.1 and 192.0.2.1:80, in a third of the time. host is the
+// length of the address in s, or 0 if Parse must read s.
+func IPv4(s string) (addr netip.Addr, host int) {
+	var bytes [4]byte
+	for part := range bytes {
+		start, n := host, 0
+		for ; host < len(s) && '0' <= s[host] && s[host] <= '9'; host++ {
+			if n = 10*n + int(s[host]-'0'); n > 255 {
+				return netip.Addr{}, 0
+			}
+		}
+		if host == start || s[start] == '0' && host > start+1 {
+			return netip.Addr{}, 0
+		}
+		if bytes[part] = byte(n); part == len(bytes)-1 {
+			break
+		}
+		if host == len(s) || s[host] != '.' {
+			return netip.Addr{}, 0
+		}
+		host++
+	}
+	if bytes == [4]byte{} || host < len(s) && (s[host] != ':' || !isPort(s[host+1:])) {
+		return netip.Addr{}, 0
+	}
+	return netip.AddrFrom4(bytes), host
+}
+
 // ParseNode reads the address of a node of RFC 7239 (section 6). It differs from [Parse] in two
 // ways: a port may be obfuscated, and an IPv6 address needs brackets.
 func ParseNode(s string) (netip.Addr, error) {

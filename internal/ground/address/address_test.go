@@ -93,6 +93,25 @@ func TestAddressesAreReadAsTheyAreWritten(t *testing.T) {
 	}
 }
 
+func TestPlainIPv4IsReadAsByParse(t *testing.T) {
+	plain := 0
+	for _, row := range table {
+		got, host := address.IPv4(row.text)
+		if host == 0 {
+			continue
+		}
+		plain++
+		want, hasPort, err := address.Parse(row.text)
+		if err != nil || got != want || row.text[:host] != want.String() ||
+			hasPort != (host < len(row.text)) {
+			t.Errorf("%s: got %v and %d bytes; Parse: %v, %v, %v", row.text, got, host, want, hasPort, err)
+		}
+	}
+	if plain < 3 {
+		t.Errorf("the table has %d plain IPv4 addresses, want 3 or more", plain)
+	}
+}
+
 func TestAPortIsTold(t *testing.T) {
 	for text, want := range map[string]bool{
 		"192.0.2.1": false, "192.0.2.1:80": true, "2001:db8::1": false, "[2001:db8::1]": false, "[2001:db8::1]:80": true,
@@ -137,6 +156,10 @@ func FuzzParse(f *testing.F) {
 		for _, text := range []string{addr.String(), endpoint} {
 			if got, _, err := address.Parse(text); err != nil || got != want {
 				t.Errorf("Parse(%s): got %v, %v", text, got, err)
+			}
+			got, host := address.IPv4(text)
+			if plain := want.Is4() && text[0] != ':'; (host > 0) != plain || plain && got != want {
+				t.Errorf("IPv4(%s): got %v and %d bytes", text, got, host)
 			}
 		}
 		bare := want.String() + endpoint[strings.LastIndexByte(endpoint, ':'):]

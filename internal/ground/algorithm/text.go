@@ -42,7 +42,7 @@ func (t rows) split(text string) (word string, parts []Part) {
 }
 
 // wordsAt returns how many fields are the words of a parameter, and these words.
-func (t rows) wordsAt(fields []string) (n int, words string) {
+func (t rows) wordsAt(fields []string) (int, string) {
 	for i := range t {
 		for _, p := range t[i].Parameters {
 			for _, words := range [...]string{p.Words, p.Or} {

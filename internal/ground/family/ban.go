@@ -46,7 +46,7 @@ func (l *ban) Decide(s Used, n, now int64, _ uint64, _ Entries) (Used, Told, boo
 		inUse = max(inUse, l.Max)
 	}
 	wait := until
-	if s.B == 0 {
+	if s.B == 0 { // the next unit begins a period
 		wait = l.Period
 	}
 	return s, Told{inUse, until, wait}, fits

@@ -16,7 +16,7 @@ func (l *distinct) Decide(
 ) (Used, Told, bool) {
 	s := l.asOf(used, now, list)
 	inUse, moved := s.Sum()+s.Pending(), uint32(0)
-	if n > 0 || s.Pending() > 0 {
+	if n > 0 || s.Pending() > 0 { // what is pending has the same value: a key is charged with one
 		moved, _ = list.Find(s.Head(), int64(value), isValue)
 	}
 	isKnown := moved != 0 || s.Pending() > 0
@@ -24,9 +24,9 @@ func (l *distinct) Decide(
 	switch {
 	case !fits || n == 0 || s.Pending() > 0:
 	case isKnown:
-		s.B += 1<<32 - 1<<16
+		s.B += onePending - oneInSum
 	default:
-		s.B += 1 << 32
+		s.B += onePending
 		inUse++
 	}
 	t := Told{InUse: inUse, Reset: l.untilFresh(s, inUse, now)}
@@ -46,8 +46,8 @@ func (l *distinct) Decide(
 func (l *distinct) Store(used Used, now int64, value uint64, list List) Used {
 	pending := Log(used).Pending()
 	s := Log(used).expire(now-l.Period, list)
-	s.B -= pending << 32
-	s, isAgainNow := s.drop(value, list)
+	s.B -= pending * onePending
+	s, had := s.drop(value, list)
 	if s.Latest() > 0 && s.At != now {
 		s = s.push(list)
 	}
@@ -55,18 +55,18 @@ func (l *distinct) Store(used Used, now int64, value uint64, list List) Used {
 		return Used(s)
 	}
 	e := Entry{Word: now, Units: 1}
-	if isAgainNow {
+	if had {
 		e.Mark = isAgain
 	}
 	s, isKnown := s.addNamed(value, e, list)
-	s.B += 1 << 16
+	s.B += oneInSum
 	if !isKnown {
-		s.B++
+		s.B += oneLatest
 	}
 	return Used(s)
 }
 
-// Charge charges nothing: no request has more values at its end.
+// Charge charges nothing: no request has more than one value at its end.
 func (*distinct) Charge(s Used, _, _, _ int64) (Used, int64) { return s, 0 }
 
 // Inherit takes the units for values that the log does not know.

@@ -31,7 +31,7 @@ import (
 //	concurrency                           units held
 //
 // The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in
-// registers.
+// registers. Of B a store keeps 32 bits. In Redis numbers are 0 or more, and below 2⁵³.
 type Used struct {
 	At, A, B int64
 	Serial   uint16 // set by a store; a family sets it to 0 when it begins a new state
@@ -50,8 +50,8 @@ type Told struct {
 // Compiled is a limit, compiled for its family.
 type Compiled interface {
 	// Decide advances s to the instant now, which is not before s.At, and adds n units if they fit.
-	// It is the only arithmetic of a decision. value is what is counted where different values are.
-	// list stores the lists of a [Lister]; Decide changes none.
+	// It is the only arithmetic of a decision. value is that of the charge, for families that count
+	// different values. list stores the lists of a [Lister]; Decide changes none.
 	Decide(s Used, n, now int64, value uint64, list Entries) (after Used, told Told, fits bool)
 
 	// Charge adds up to n units, whether they fit or not, and returns how many it added. s is a

@@ -228,7 +228,7 @@ func (k *key) makes(t *testing.T, want steps.Step) {
 		got.Decision.EffectiveWindow = limits.Never
 	}
 	if got != want.Want {
-		t.Errorf("%s: %v\n%v %v -> %v\nwant %v", want.Place, k.Given, want.At, s.verb, got, want.Want)
+		t.Errorf("%s: %v\n%v -> %v\nwant %v", want.Place, k.Given, s, got, want.Want)
 	}
 	if wrong := k.untrue(s, o); wrong != "" {
 		t.Errorf("%s: %v %v -> %v: %s", want.Place, k.Given, s, o, wrong)

@@ -95,13 +95,20 @@ func (s Log) With(sum, latest int64, head, tail uint32) Log {
 	return s
 }
 
-func packLog(sum, latest int64) int64  { return sum<<16 | latest }
+// The units of the three numbers in B.
+const (
+	oneLatest  = 1
+	oneInSum   = 1 << 16
+	onePending = 1 << 32
+)
+
+func packLog(sum, latest int64) int64  { return sum*oneInSum + latest*oneLatest }
 func packList(head, tail uint32) int64 { return int64(head)<<32 | int64(tail) }
 
 // On returns the stored log with the pending taking and the serial of s. s was decided on the
 // stored log, which may have been shrunk since.
 func (s Log) On(stored Log) Log {
-	stored.B, stored.Serial = stored.B|s.Pending()<<32, s.Serial
+	stored.B, stored.Serial = stored.B+s.Pending()*onePending, s.Serial
 	return stored
 }
 
@@ -114,7 +121,8 @@ func (s Log) Unlisted() Log {
 	return s
 }
 
-// takingFrom returns the first taking from the entry i on, and the number of its entry.
+// takingFrom returns the taking of the entry i, and the number of its entry: i, or the next one if i
+// has the value of the taking.
 func takingFrom(i uint32, list Entries) (Entry, uint32) {
 	e := list.Get(i)
 	if e.Mark == isValue {
@@ -128,10 +136,7 @@ func takingFrom(i uint32, list Entries) (Entry, uint32) {
 func (s Log) since(until int64, list Entries) Log {
 	head, sum := s.Head(), int64(0)
 	for head != 0 {
-		e := list.Get(head)
-		if e.Mark == isValue {
-			e = list.Get(e.Next)
-		}
+		e, _ := takingFrom(head, list)
 		if e.Word > until {
 			break
 		}
@@ -144,16 +149,12 @@ func (s Log) since(until int64, list Entries) Log {
 func (s Log) expire(until int64, list Entries) Log {
 	head, sum := s.Head(), int64(0)
 	for head != 0 {
-		e, i := list.Get(head), uint32(0)
-		if e.Mark == isValue {
-			i = e.Next
-			e = list.Get(i)
-		}
+		e, last := takingFrom(head, list)
 		if e.Word > until {
 			break
 		}
-		if list.Free(head); i != 0 {
-			list.Free(i)
+		if list.Free(head); last != head {
+			list.Free(last)
 		}
 		head, sum = e.Next, sum+int64(e.Units)
 	}
@@ -162,7 +163,7 @@ func (s Log) expire(until int64, list Entries) Log {
 
 // from returns s with the list from head on, which has so many units fewer.
 func (s Log) from(head uint32, fewer int64) Log {
-	s.B -= fewer << 16
+	s.B -= fewer * oneInSum
 	if s.A = packList(head, s.Tail()); head == 0 {
 		s.A = 0
 	}
@@ -200,23 +201,24 @@ func (s Log) withoutLatest(list Entries) Log {
 	return s
 }
 
-// push moves the latest taking of s to the end of its list. If it finds no entry, s keeps it.
+// push moves the latest taking of s to the end of its list. If it finds no entry, s keeps it. To
+// shrink changes the tail, and may add units to the latest taking.
 func (s Log) push(list List) Log {
-	i := list.Append(s.Head(), s.Tail(), s.latest())
+	i := list.Append(s.Head(), s.Tail(), s.latestEntry())
 	if i == 0 && s.shrinks(list) {
 		s = s.shrink(list)
-		i = list.Append(s.Head(), s.Tail(), s.latest())
+		i = list.Append(s.Head(), s.Tail(), s.latestEntry())
 	}
 	if i == 0 {
 		return s
 	}
 	s = s.endingIn(i)
-	s.B -= s.Latest()
+	s.B -= s.Latest() * oneLatest
 	return s
 }
 
-// latest returns the entry of the latest taking.
-func (s Log) latest() Entry { return Entry{Word: s.At, Units: uint16(s.Latest())} }
+// latestEntry returns the entry that the latest taking needs in a list.
+func (s Log) latestEntry() Entry { return Entry{Word: s.At, Units: uint16(s.Latest())} }
 
 // addNamed puts e at the end of the list, behind an entry with its value. If it does not find two
 // entries, it returns false.
@@ -239,7 +241,8 @@ func (s Log) addNamed(value uint64, e Entry, list List) (Log, bool) {
 	return s, true
 }
 
-// loose returns the entry of e, or 0. It stands behind another, or alone, and not in the list yet.
+// loose returns the number of a new entry with e, or 0. The list does not have it yet: it stands
+// alone (behind is 0), or behind another new entry.
 func (s Log) loose(behind uint32, e Entry, list List) (Log, uint32) {
 	i := list.Append(s.Head(), behind, e)
 	if i == 0 && s.shrinks(list) {
@@ -291,7 +294,7 @@ func (s Log) drop(value uint64, list Entries) (_ Log, had bool) {
 	if e.Next == 0 {
 		tail = before
 	}
-	s.A, s.B = packList(head, tail), s.B-int64(e.Units)<<16
+	s.A, s.B = packList(head, tail), s.B-int64(e.Units)*oneInSum
 	return s, true
 }
 

@@ -13,7 +13,7 @@ func (l *slidingLog) Decide(
 	inUse := s.Sum() + s.Pending()
 	fits, ask := n == 0 || n <= l.Max-inUse, n
 	if fits {
-		s.B += n << 32
+		s.B += n * onePending
 		inUse += n
 		ask = 1
 	}
@@ -23,30 +23,6 @@ func (l *slidingLog) Decide(
 	}
 	return Used(s), t, fits
 }
-
-// Begin implements [Lister].
-func (l *slidingLog) Begin(units, at int64) Used { return Used(LogOf(units, at)) }
-
-// Store makes the pending taking the latest. The one before it needs an entry, unless both have one
-// instant. Without an entry it counts as taken now: longer than it should.
-func (l *slidingLog) Store(used Used, now int64, _ uint64, list List) Used {
-	pending := Log(used).Pending()
-	s := Log(used).expire(now-l.Period, list)
-	s.B -= pending << 32
-	if s.Latest() > 0 && s.At != now {
-		s = s.push(list)
-	}
-	s.At, s.B = now, packLog(s.Sum()+pending, s.Latest()+pending)
-	return Used(s)
-}
-
-// Expire implements [Lister].
-func (l *slidingLog) Expire(s Used, now int64, list Entries) Used {
-	return Used(Log(s).expire(now-l.Period, list))
-}
-
-// Shrink implements [Lister].
-func (l *slidingLog) Shrink(s Used, list Entries) Used { return Used(Log(s).shrink(list)) }
 
 // asOf returns s as of now, which is no earlier than its latest taking.
 func (l *slidingLog) asOf(s Used, now int64, list Entries) Log {
@@ -85,7 +61,7 @@ func (l *slidingLog) untilExpired(s Log, units, now int64, list Entries) int64 {
 
 func (l *slidingLog) Charge(s Used, n, inUse, _ int64) (Used, int64) {
 	n = l.owable(n, inUse)
-	s.B += n << 32
+	s.B += n * onePending
 	return s, n
 }
 
@@ -124,3 +100,27 @@ func (l *slidingLog) Refund(used Used, r Refund, list Entries) Used {
 	}
 	return Used(s)
 }
+
+// Begin implements [Lister].
+func (l *slidingLog) Begin(units, at int64) Used { return Used(LogOf(units, at)) }
+
+// Store makes the pending taking the latest. The one before it needs an entry, unless both have one
+// instant. Without an entry it counts as taken now: longer than it should.
+func (l *slidingLog) Store(used Used, now int64, _ uint64, list List) Used {
+	pending := Log(used).Pending()
+	s := Log(used).expire(now-l.Period, list)
+	s.B -= pending * onePending
+	if s.Latest() > 0 && s.At != now {
+		s = s.push(list)
+	}
+	s.At, s.B = now, packLog(s.Sum()+pending, s.Latest()+pending)
+	return Used(s)
+}
+
+// Expire implements [Lister].
+func (l *slidingLog) Expire(s Used, now int64, list Entries) Used {
+	return Used(Log(s).expire(now-l.Period, list))
+}
+
+// Shrink implements [Lister].
+func (l *slidingLog) Shrink(s Used, list Entries) Used { return Used(Log(s).shrink(list)) }

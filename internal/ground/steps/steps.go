@@ -104,19 +104,18 @@ type Want struct {
 
 // String returns w nearly as tables write it.
 func (w Want) String() string {
-	d, changed := w.Decision, ""
-	if w.Changed > 0 {
-		changed = fmt.Sprintf("%d changed, ", w.Changed)
-	}
-	told := "denied, wait " + Show(d.RetryAfter)
+	d, word, told := w.Decision, "denied", "wait "+Show(w.Decision.RetryAfter)
 	if d.Allowed {
-		told = "allowed, window " + Show(d.EffectiveWindow)
+		word, told = "allowed", "window "+Show(d.EffectiveWindow)
+	}
+	if w.Changed > 0 {
+		word = fmt.Sprintf("%d changed, %s", w.Changed, word)
 	}
 	if d.Delay > 0 {
 		told += ", delay " + Show(d.Delay)
 	}
-	return fmt.Sprintf("%s%s, in use %d, remaining %d, reset %s", changed, told, w.InUse, d.Remaining,
-		Show(d.ResetAfter))
+	return fmt.Sprintf("%s, in use %d, reset %s, %s (%d remain)", word, w.InUse, Show(d.ResetAfter),
+		told, d.Remaining)
 }
 
 // All returns all tables, those of one file together.
@@ -132,7 +131,7 @@ func All() ([]Table, error) {
 		if err != nil {
 			return nil, err
 		}
-		tables, err := Parse(entry.Name(), string(text))
+		tables, err := Parse("steps/"+entry.Name(), string(text))
 		all, mistakes = append(all, tables...), append(mistakes, err)
 	}
 	return all, errors.Join(append(mistakes, unlike(all))...)

@@ -10,7 +10,8 @@ import (
 )
 
 // head begins a table of which the first step is on line 4.
-const head = "== a table\nwhy: it shows something\nunder token-bucket 5/10s burst 5 or leaky-queue 5/10s burst 5\n"
+const head = "== a table\nwhy: it shows something\n" +
+	"under token-bucket 5/10s burst 5 or leaky-queue 5/10s burst 5\n"
 
 func TestATableIsReadAsItStands(t *testing.T) {
 	tables, err := Parse("x.txt", `
@@ -31,7 +32,8 @@ under concurrent 5
 	}
 	one := tables[0]
 	if one.Name != "a table" || one.Why != "it shows something and more" || one.Place != "x.txt:3" ||
-		one.Start.Nanosecond() != 7000 || one.Lasts != 90*time.Second || one.Arithmetic || !one.Ends() || !one.StepsBack() {
+		one.Start.Nanosecond() != 7000 || one.Lasts != 90*time.Second || one.Arithmetic ||
+		!one.Ends() || !one.StepsBack() {
 		t.Errorf("%+v", one)
 	}
 	const day = 24 * time.Hour
@@ -40,29 +42,36 @@ under concurrent 5
 		t.Error(first.Under)
 	}
 	want := []Step{
-		{"x.txt:9", 0, Take, 1000, "ann", 0, 0, Want{0, 3, limits.Decision{Allowed: true, Remaining: 2,
-			ResetAfter: 2*day - time.Microsecond, EffectiveWindow: time.Minute + time.Microsecond, Delay: 4 * time.Second}}},
-		{"x.txt:11", 2*day - time.Microsecond, Return, 1, "", 3, 0, Want{1, 9, limits.Decision{RetryAfter: limits.Never,
-			EffectiveWindow: limits.Never}}},
+		{
+			Place: "x.txt:9", Verb: Take, Units: 1000, Value: "ann",
+			Want: Want{InUse: 3, Decision: limits.Decision{Allowed: true, Remaining: 2,
+				ResetAfter:      2*day - time.Microsecond,
+				EffectiveWindow: time.Minute + time.Microsecond, Delay: 4 * time.Second}},
+		},
+		{
+			Place: "x.txt:11", At: 2*day - time.Microsecond, Verb: Return, Units: 1, Of: 3,
+			Want: Want{Changed: 1, InUse: 9, Decision: limits.Decision{RetryAfter: limits.Never,
+				EffectiveWindow: limits.Never}},
+		},
 	}
 	if !slices.Equal(first.Steps, want) {
 		t.Errorf("%+v\nwant %+v", first.Steps, want)
 	}
-	held := one.Phases[1].Steps[0]
-	if d := (limits.Decision{RetryAfter: time.Second, EffectiveWindow: limits.Never}); held.Want.Decision != d ||
-		held.At != 26*time.Hour-time.Microsecond {
+	held, denied := one.Phases[1].Steps[0],
+		limits.Decision{RetryAfter: time.Second, EffectiveWindow: limits.Never}
+	if held.Want.Decision != denied || held.At != 26*time.Hour-time.Microsecond {
 		t.Errorf("%+v", held)
 	}
 }
 
 func TestAMistakeIsNamedWithItsLine(t *testing.T) {
 	const step = "0s take 1 -> allowed, in use 1, reset 2s, window 8s\n"
-	for _, c := range []struct{ text, want string }{
+	for _, tt := range []struct{ text, want string }{
 		{"0s take 1 -> allowed", `x.txt:1: no table has begun: write "== " and its name first`},
 		{"== t\n" + step, `x.txt:2: a step has no limit: write "under" and the limit first`},
+		{head, `x.txt:1: "a table": a limit has no steps`},
 		{"== t\nunder concurrent 5\n", `x.txt:1: "t": "why:" is missing: say what the steps show`},
 		{"== t\nwhy: w\n", `x.txt:1: "t": "under" is missing: name a limit`},
-		{head, `x.txt:1: "a table": a limit has no steps`},
 		{head + step + "under concurrent 5", `x.txt:5: 1 limits, want 2 as in the first "under"`},
 		{"== t\nwhy: w\nunder bucket 5/10s", `x.txt:3: limits: "bucket 5/10s": unknown algorithm`},
 		{"== t\nstart: noon", `x.txt:2: parsing time "noon"`},
@@ -93,19 +102,19 @@ func TestAMistakeIsNamedWithItsLine(t *testing.T) {
 		{head + "0s inherit 1 -> inherited, in use 1, reset 2s, window 8s",
 			`x.txt:1: "a table": x.txt:4: no backend can be told to inherit`},
 		{head + step + "1s return 1 of 1 from 0s -> returned 1, in use 0, reset 0s, window 1s",
-			`x.txt:1: "a table": x.txt:5: ` +
-				`the request has announced no end: write "lasts:" above the steps`},
+			`x.txt:1: "a table": x.txt:5: the request has announced no end: write "lasts:" above the steps`},
 	} {
-		_, err := Parse("x.txt", c.text)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q:\n%v, want\n%s", c.text, err, c.want)
+		_, err := Parse("x.txt", tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q:\n%v, want\n%s", tt.text, err, tt.want)
 		}
 	}
 }
 
 func TestAllMistakesOfAFileAreReported(t *testing.T) {
 	_, err := Parse("x.txt", head+"now take 1 -> allowed\n0s give 1 -> allowed\n")
-	if err == nil || !strings.Contains(err.Error(), "x.txt:4: ") || !strings.Contains(err.Error(), "x.txt:5: ") {
+	if err == nil || !strings.Contains(err.Error(), "x.txt:4: ") ||
+		!strings.Contains(err.Error(), "x.txt:5: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -115,7 +124,8 @@ func TestEachTableHasANameOfItsOwn(t *testing.T) {
 	if err != nil || len(tables) < 50 {
 		t.Errorf("%d tables, %v", len(tables), err)
 	}
-	if err := unlike([]Table{{Name: "t", Place: "a.txt:1"}, {Name: "t", Place: "b.txt:2"}}); err == nil ||
+	two := []Table{{Name: "t", Place: "a.txt:1"}, {Name: "t", Place: "b.txt:2"}}
+	if err := unlike(two); err == nil ||
 		err.Error() != `b.txt:2: another table has the name "t": a.txt:1` {
 		t.Errorf("%v", err)
 	}
@@ -134,6 +144,20 @@ func TestATimeIsShownAsTablesWriteIt(t *testing.T) {
 		}
 		if got, err := span(want); got != d || err != nil {
 			t.Errorf("%s: %v, %v", want, got, err)
+		}
+	}
+}
+
+func TestWhatAStepLeadsToIsShownAsInItsTable(t *testing.T) {
+	for want, w := range map[string]Want{
+		"allowed, in use 3, reset 2s, window 1s, delay 4s (2 remain)": {0, 3, limits.Decision{
+			Allowed: true, Remaining: 2, ResetAfter: 2 * time.Second, EffectiveWindow: time.Second,
+			Delay: 4 * time.Second}},
+		"1 changed, denied, in use 9, reset 0s, wait never (0 remain)": {1, 9,
+			limits.Decision{RetryAfter: limits.Never}},
+	} {
+		if got := w.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

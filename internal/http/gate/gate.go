@@ -361,13 +361,14 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if g.committed != nil && g.committed(request) {
 		return nil
 	}
+	status := o.Status()
 	switch {
 	case g.denied != nil:
 		watch.MarkOwn(w, watch.AnyStatus)
 	case answer.IsGRPC(r):
-		watch.MarkOwn(w, answer.GRPCStatus(r, o.Status()))
+		watch.MarkOwn(w, answer.GRPCStatus(r, status))
 	default:
-		watch.MarkOwn(w, o.Status())
+		watch.MarkOwn(w, status)
 	}
 	if o.Verdict() == core.Unavailable {
 		answer.TellUndecided(w, o.Err())
@@ -387,7 +388,6 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 		writeGRPC(w, r, o, g.wait(told(w.Header(), o), o))
 		return nil
 	}
-	status := o.Status()
 	if answer.PrefersText(r.Header["Accept"]) {
 		answer.WriteUncached(w, r, status, answer.Text, plainText(w, r, o, status))
 	} else {

@@ -83,7 +83,7 @@ func (a *Account) weight() int {
 	return a.Encoded.weight + int(a.Held()/UnitsWeight)
 }
 
-// waits returns how many waits the reply has for a. Only logs have any.
+// waits returns how many waits the reply has for a. Only logs and values have any.
 func (a *Account) waits() int {
 	switch {
 	case !a.Encoded.Lists:

@@ -35,6 +35,8 @@ func rows(name string, change func(before, after *usage, c backends.Charge, allo
 	}
 }
 
+func init() { mutants = append(mutants, growingMutants...) }
+
 // growingMutants have a defect in how bans grow.
 var growingMutants = []mutant{
 	rows("a row of bans lasts a microsecond longer", func(_, after *usage, c backends.Charge, _ bool) {
