@@ -48,13 +48,14 @@ func TestTheScriptTakesWhatPackageFamilyDoes(t *testing.T) {
 		return limits.Per(1+random.Int64N(30), time.Duration(1+random.Int64N(50_000))*time.Microsecond+time.Millisecond)
 	}
 	for i := range testrun.Sized(40, 1000) {
-		r := rate()
-		limit := []limits.Limit{
+		r, lasts := rate(), time.Duration(1+random.Int64N(100))*time.Millisecond
+		choices := []limits.Limit{
 			limits.TokenBucket(r, 1+random.Int64N(30)), limits.LeakyBucket(r, 1+random.Int64N(30)),
 			limits.LeakyQueue(r, 1+random.Int64N(30)), limits.FixedWindow(r), limits.SlidingWindow(r),
-			limits.AnchoredWindow(r), limits.Ban(r, time.Duration(1+random.Int64N(100))*time.Millisecond),
-			limits.Calendar(r.Units, limits.Day),
-		}[random.IntN(8)]
+			limits.AnchoredWindow(r), limits.Ban(r, lasts), limits.Calendar(r.Units, limits.Day),
+			limits.Ban(r, lasts).Growing(time.Duration(1+random.Int64N(20)) * lasts),
+		}
+		limit := choices[random.IntN(len(choices))]
 		compiled, numbers := family.Compile(limit)
 		key := strconv.Itoa(i)
 		var state family.Used

@@ -28,7 +28,9 @@ import (
 //	ban              start of the period  end of the ban;        units in it
 //	                                      0: not banned;
 //	                                      below 0: −inherited units
-//	growing ban      start of the period  end of the last ban    see growingBan
+//	growing ban      start of the period  end of the last ban    lower bits: units in it;
+//	                                      of a row; 0: no row;   upper bits: bans of the row
+//	                                      below 0: as in a ban
 //	concurrency                           units held
 //
 // The zero value has used nothing. It has four fields, since the compiler keeps no larger struct in
