@@ -279,6 +279,8 @@ func (k *key) untrue(s step, o outcome) string {
 	}
 	ask := int64(1)
 	switch {
+	case o.fits && o.InUse < k.Max && o.Wait != 0 && !k.Ends:
+		return "one more unit fits, and there is a wait"
 	case o.Wait < 0 || o.fits && o.InUse < k.Max:
 		return ""
 	case !o.fits:
