@@ -50,7 +50,7 @@ func send(page http.Handler, person, method, path, body string) {
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, r)
-	answer, _ := io.ReadAll(io.LimitReader(w.Body, 80))
+	answer, _ := io.ReadAll(io.LimitReader(w.Body, 90))
 	fmt.Println(w.Code, string(answer))
 }
 
@@ -76,7 +76,7 @@ func ExampleNew() {
 	send(page, "ann", "GET", "/api/session", "")
 	send(page, "mallory", "GET", "/api/session", "")
 	// Output:
-	// 200 {"Instance":"eu-1","Name":"ann","MayChange":false,"Explains":["api"]}
+	// 200 {"Instance":"eu-1","Name":"ann","MayChange":false,"Masked":true,"Explains":["api"]}
 	// 403 {"Error":"you are not known here"}
 }
 

@@ -227,12 +227,13 @@ func serveFile(w http.ResponseWriter, name, contentType string) {
 type session struct {
 	Instance, Name string
 	MayChange      bool
+	Masked         bool     // keys are shown masked
 	Explains       []string // limiters that explain requests
 }
 
 func (p *page) session(person Person) session {
 	s := session{Instance: p.options.Instance, Name: person.Name, MayChange: p.options.Changes &&
-		person.MayChange}
+		person.MayChange, Masked: p.options.Keys == Masked}
 	for _, name := range p.limiters.names {
 		if _, ok := p.limiters.byName[name].(RequestExplainer); ok {
 			s.Explains = append(s.Explains, name)

@@ -31,6 +31,7 @@ var sized = []limits.Limit{
 	limits.LeakyBucket(limits.PerHour(10), 10),
 	limits.LeakyQueue(limits.PerHour(10), 10),
 	limits.Ban(limits.PerHour(10), time.Hour),
+	limits.Ban(limits.PerHour(10), time.Hour).Growing(24 * time.Hour),
 	limits.Concurrent(10),
 	limits.SlidingLog(limits.PerHour(10)),
 	limits.Distinct(limits.PerHour(10)),

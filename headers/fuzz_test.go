@@ -56,6 +56,7 @@ func (s *source) limit() limits.Limit {
 		limits.SlidingWindow(rate), limits.FixedWindow(rate), limits.SlidingLog(rate), limits.AnchoredWindow(rate),
 		limits.TokenBucket(rate, burst), limits.LeakyBucket(rate, burst), limits.LeakyQueue(rate, burst),
 		limits.Concurrent(1 + burst%100_000), limits.Ban(rate, time.Duration(burst)*time.Millisecond),
+		limits.Ban(rate, time.Millisecond).Growing(time.Duration(burst) * time.Millisecond),
 		limits.Calendar(1+burst%1_000_000_000, limits.Month.From(1+int(uint64(burst)%31))),
 	}
 	l := choices[s.below(int64(len(choices)))]

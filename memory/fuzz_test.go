@@ -44,6 +44,13 @@ func FuzzBan(f *testing.F) {
 	})
 }
 
+func FuzzGrowingBan(f *testing.F) {
+	fuzzLimit(f, func(r limits.Rate, burst int64) limits.Limit {
+		lasting := time.Duration(max(burst, 1000)) * time.Microsecond
+		return limits.Ban(r, lasting).Growing(time.Duration(r.Units%9+1) * lasting)
+	})
+}
+
 func FuzzCalendar(f *testing.F) {
 	fuzzLimit(f, func(r limits.Rate, burst int64) limits.Limit {
 		periods := [...]limits.Period{limits.Day, limits.Week, limits.Month.From(int(1 + uint64(burst)%31)), limits.Year,

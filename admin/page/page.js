@@ -172,6 +172,7 @@ document.addEventListener('visibilitychange', () => {
 function begin(s) {
   document.title = s.Instance + ' – weir';
   say($('instance'), s.Instance);
+  $('masked').hidden = !s.Masked;
   say($('who'), s.Name + (s.MayChange ? ', may change' : ', read-only'));
   return s;
 }
@@ -274,6 +275,12 @@ const limits = () => latest().Limiters.length + latest().Rules.length > 0;
 const several = () => latest().Limiters.length > 1 || session.Explains === null || session.Explains.length > 1;
 const ruleName = (limiter, rule) => several() ? limiter + ' / ' + rule : rule;
 
+// named returns the first three names after what they name, and how many more there are.
+function named(what, names) {
+  const many = names.length > 1 ? (what.endsWith('s') ? 'es ' : 's ') : ' ';
+  return what + many + names.slice(0, 3).join(', ') + (names.length > 3 ? ' and ' + (names.length - 3) + ' more' : '');
+}
+
 // showHeadline says in one sentence what whoever was woken up has to know.
 function showHeadline() {
   const s = latest(), parts = [];
@@ -286,23 +293,26 @@ function showHeadline() {
   const deny = s.Rules.map(r => [r, perSecond(t => t.byName.get(nameOf(r))?.Binding)]).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
   if (deny.length) {
     kind ||= 'denies';
-    const names = deny.slice(0, 3).map(([r]) => ruleName(r.Limiter, r.Name));
-    parts.push((names.length > 1 ? 'Rules ' : 'Rule ') + names.join(', ') + (deny.length > 3 ? ' and ' + (deny.length - 3) + ' more' : '') + (deny.length > 1 ? ' deny.' : ' denies.'));
+    parts.push(named('Rule', deny.map(([r]) => ruleName(r.Limiter, r.Name))) + (deny.length > 1 ? ' deny.' : ' denies.'));
   }
   const sheds = s.classes.filter(c => shedPerSecond(c, 'Shed') > 0);
   if (sheds.length) {
-    kind ||= 'denies';
-    const names = sheds.slice(0, 3).map(className);
-    parts.push('The service is full: ' + (names.length > 1 ? 'classes ' : 'class ') + names.join(', ') + (sheds.length > 3 ? ' and ' + (sheds.length - 3) + ' more' : '') + (sheds.length > 1 ? ' are' : ' is') + ' shed, with a 503.');
+    kind ||= 'sheds';
+    parts.push('The service is full: ' + named('class', sheds.map(className)) + (sheds.length > 1 ? ' are' : ' is') + ' shed, with a 503.');
   }
   const would = s.Rules.filter(r => perSecond(t => t.byName.get(nameOf(r))?.WouldDeny) > 0);
-  if (would.length) {
+  const wouldShed = s.classes.filter(c => shedPerSecond(c, 'Shadowed') > 0);
+  const nothing = limits() ? 'Nothing is denied.' : 'Nothing is shed.';
+  if (would.length || wouldShed.length) {
     kind ||= 'would';
-    if (!parts.length) parts.push(limits() ? 'Nothing is denied.' : 'Nothing is shed.');
-    const names = would.slice(0, 3).map(r => ruleName(r.Limiter, r.Name));
-    parts.push((names.length > 1 ? 'Rules ' : 'Rule ') + names.join(', ') + (would.length > 3 ? ' and ' + (would.length - 3) + ' more' : '') + ' would deny.');
+    if (!parts.length) parts.push(nothing);
+    const alone = would.filter(r => !deny.some(([d]) => d === r)), more = would.filter(r => !alone.includes(r));
+    const name = r => ruleName(r.Limiter, r.Name);
+    if (alone.length) parts.push(named('Rule', alone.map(name)) + ' would deny.');
+    if (more.length) parts.push(named('Rule', more.map(name)) + ' would deny more, if enforced for all keys.');
+    if (wouldShed.length) parts.push(named('Class', wouldShed.map(className)) + ' would be shed.');
   }
-  if (!parts.length) parts.push(kept.length > 1 ? limits() ? 'Nothing is denied.' : 'Nothing is shed.' : 'Counting…');
+  if (!parts.length) parts.push(kept.length > 1 ? nothing : 'Counting…');
   const changed = s.Rules.filter(r => r.Until).length;
   if (changed) parts.push(changed === 1 ? 'One rule is changed for a time.' : changed + ' rules are changed for a time.');
   say($('headline'), parts.join(' '));
@@ -315,14 +325,14 @@ function showVerdicts() {
   const total = f => latest().Limiters.reduce((n, l) => n + f(l), 0);
   const tilesOf = !limits() ? [] : [
     ['Allowed', rate(sum(l => l.Allowed)), '/s', ''],
-    ['Denied', rate(sum(l => l.Denied)), '/s', sum(l => l.Denied) > 0 ? 'warn' : ''],
+    ['Denied', rate(sum(l => l.Denied)), '/s', sum(l => l.Denied) > 0 ? 'denied' : ''],
     ['Unavailable', rate(sum(l => l.Unavailable)), '/s', sum(l => l.Unavailable) > 0 ? 'bad' : ''],
     ['Abandoned', rate(sum(l => l.Abandoned)), '/s', ''],
   ];
   if (latest().classes.length) {
     const shed = perSecond(s => s.classes.reduce((n, c) => n + c.Shed, 0));
     if (!limits()) tilesOf.push(['Admitted', rate(perSecond(s => s.classes.reduce((n, c) => n + c.Admitted, 0))), '/s', '']);
-    tilesOf.push(['Shed', rate(shed), '/s', shed > 0 ? 'warn' : '']);
+    tilesOf.push(['Shed', rate(shed), '/s', shed > 0 ? 'shed' : '']);
   }
   if (total(l => l.Held)) tilesOf.push(['Held', count(total(l => l.Held)), ' now', '']);
   if (total(l => l.Waiting)) tilesOf.push(['In queues', count(total(l => l.Waiting)), ' now', '']);
@@ -424,7 +434,7 @@ function showShedders() {
     say(e.flight, count(c.InFlight));
     say(e.waiting, count(c.Waiting));
     number(e.admitted, shedPerSecond(c, 'Admitted'));
-    number(e.shed, shedPerSecond(c, 'Shed'), 'hot');
+    number(e.shed, shedPerSecond(c, 'Shed'), 'shed');
     number(e.would, shedPerSecond(c, 'Shadowed'), 'warm');
     number(e.left, shedPerSecond(c, 'Left'));
     say(e.total, count(c.Shed));
@@ -561,6 +571,8 @@ function stairs(s, x, y) {
   return d;
 }
 
+const admits = s => s.kind === 'allowed' || s.kind === 'admitted';
+
 const most = series => Math.max(0, ...series.filter(s => s.used).flatMap(s => past.Times.slice(1).map((_, i) => s.of(i))));
 
 const markedAt = at => past.Marks.filter(m => at(m.At));
@@ -620,19 +632,26 @@ function plot(label, series) {
     if (drawn[0] === past && drawn[1] === width && drawn[2] === height) return;
     drawn = [past, width, height];
     const list = series();
-    const right = 12, top = 20, bottom = 24, steps = scaleOf(most(list), 4), full = steps[steps.length - 1];
-    const words = steps.map(n => n > 0 && steps[1] < 1 ? n.toFixed(1) : count(n));
-    left = 18 + 8 * Math.max(...words.map(w => w.length));
+    const refused = list.filter(s => !admits(s)), right = 12, top = 20, bottom = 24, low = 48, apart = 32;
+    const bands = [ // what is refused has a scale of its own, below: beside all that is allowed, little of it is seen
+      {list, steps: scaleOf(most(list), 4), head: top, foot: height - bottom - low - apart},
+      {list: refused, steps: scaleOf(most(refused), 2), head: height - bottom - low, foot: height - bottom},
+    ];
+    for (const b of bands) b.words = b.steps.map(n => n > 0 && b.steps[1] < 1 ? n.toFixed(1) : count(n));
+    left = 18 + 8 * Math.max(...bands.flatMap(b => b.words).map(w => w.length));
     const f = frame(), round = n => Math.round(n * 10) / 10;
     x = ms => round(left + (ms - f.from) * (width - left - right) / (f.to - f.from));
-    const y = n => round(top + (height - top - bottom) * (1 - n / full));
     const svg = document.createElementNS(svgName, 'svg');
     svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
     svg.setAttribute('aria-hidden', 'true');
-    steps.forEach((n, i) => {
-      draw(svg, 'line', {class: 'grid', x1: left, x2: width - right, y1: y(n), y2: y(n)});
-      draw(svg, 'text', {x: left - 8, y: y(n) + 4, 'text-anchor': 'end'}, words[i]);
-    });
+    for (const b of bands) {
+      b.y = n => round(b.head + (b.foot - b.head) * (1 - n / b.steps.at(-1)));
+      b.steps.forEach((n, i) => {
+        draw(svg, 'line', {class: 'grid', x1: left, x2: width - right, y1: b.y(n), y2: b.y(n)});
+        draw(svg, 'text', {x: left - 8, y: b.y(n) + 4, 'text-anchor': 'end'}, b.words[i]);
+      });
+    }
+    draw(svg, 'text', {class: 'alone', x: left, y: height - bottom - low - 8}, refused.map(s => s.name).join(', ') + ' alone');
     const every = [10, 30, 60, 120, 300].find(s => (f.to - f.from) / s / 1e3 <= Math.max(2, (width - left) / 90)) * 1e3;
     for (let ms = Math.ceil(f.from / every) * every; ms <= f.to; ms += every) {
       draw(svg, 'line', {class: 'grid', x1: x(ms), x2: x(ms), y1: height - bottom, y2: height - bottom + 4});
@@ -640,9 +659,8 @@ function plot(label, series) {
     }
     cursor = draw(svg, 'rect', {class: 'cursor', y: top, height: height - top - bottom});
     if (past.Times.length > 1) {
-      for (const s of list) {
-        if (!s.used && s.kind !== 'allowed' && s.kind !== 'admitted') continue;
-        draw(svg, 'path', {class: s.kind, d: stairs(s, x, y)});
+      for (const b of bands) {
+        for (const s of b.list) if (s.used || admits(s)) draw(svg, 'path', {class: s.kind, d: stairs(s, x, b.y)});
       }
     }
     let last = -Infinity;
@@ -670,7 +688,7 @@ function plot(label, series) {
   };
   field.addEventListener('pointermove', point);
   field.addEventListener('pointerdown', point);
-  field.addEventListener('pointerleave', () => { if (document.activeElement !== field) read(null); });
+  field.addEventListener('pointerleave', e => { if (e.pointerType !== 'touch' && document.activeElement !== field) read(null); }); // a finger leaves when it is lifted
   field.addEventListener('blur', () => read(null));
   const p = {
     box,
@@ -707,15 +725,18 @@ function showPast() {
   list.replaceChildren(...past.Marks.map((m, i) => el('li', {value: i + 1}, el('span', {class: 'when'}, clock(m.At)), ' ' + m.Text)));
 }
 
-const lineWidth = 136, lineHeight = 28;
+const lineWidth = 136, lineHeight = 36;
 
-// sparkline returns a drawing of a rule without a scale, and a function that draws it.
+// sparkline returns a drawing of a rule without a scale, and a function that draws it. What is
+// denied is drawn below what is allowed, each as high as its own most.
 function sparkline() {
   const svg = document.createElementNS(svgName, 'svg');
   svg.setAttribute('class', 'line');
   svg.setAttribute('viewBox', `0 -1 ${lineWidth} ${lineHeight + 2}`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
+  const upper = 20, lower = 12;
+  draw(svg, 'line', {x1: 0, x2: lineWidth, y1: upper, y2: upper});
   const paths = ['allowed', 'would', 'denied'].map(kind => draw(svg, 'path', {class: kind}));
   let drawn = null;
   return {svg, draw(line) {
@@ -723,8 +744,9 @@ function sparkline() {
     drawn = past;
     const series = seriesOf(line, ['allowed', 'would', 'denied']);
     if (past.Times.length > 1) {
-      const f = frame(), top = Math.max(1e-9, most(series)), round = n => Math.round(n * 10) / 10;
-      series.forEach((s, i) => paths[i].setAttribute('d', i > 0 && !s.used ? '' : stairs(s, ms => round((ms - f.from) * lineWidth / (f.to - f.from)), n => round(lineHeight * (1 - n / top)))));
+      const f = frame(), round = n => Math.round(n * 10) / 10, x = ms => round((ms - f.from) * lineWidth / (f.to - f.from));
+      const top = list => Math.max(1e-9, most(list)), [allowed, refused] = [top(series.slice(0, 1)), top(series.slice(1))];
+      series.forEach((s, i) => paths[i].setAttribute('d', i > 0 && !s.used ? '' : stairs(s, x, n => round(i > 0 ? lineHeight - lower * n / refused : upper * (1 - n / allowed)))));
     }
     const highest = s => rate(most([s])) + ' a second';
     svg.setAttribute('aria-label', `Over time: at most ${highest(series[0])} allowed, ${highest(series[2])} denied, ${highest(series[1])} would be denied`);
@@ -776,7 +798,8 @@ function showTop() {
     cell(row, 'count', 'Denials', 'n');
   }, (row, t) => {
     sayKey(row.picker, t);
-    say(row.cells_.rule, ruleName(t.Limiter, t.Rule) + (t.Mode === 'shadow' ? ' (would be)' : ''));
+    say(row.cells_.rule, ruleName(t.Limiter, t.Rule) + (t.Mode === 'shadow' ? ' (would be denied)' : ''));
+    row.cells_.rule.className = t.Mode === 'shadow' ? 'rule warm' : 'rule';
     say(row.cells_.count, (t.Error ? '≤ ' : '') + count(t.Count) + (t.Error ? ', ≥ ' + count(t.Count - t.Error) : ''));
   }, {make: openKey, fill() {}});
 }
@@ -927,7 +950,7 @@ function verdictText(v) {
   if (!v.Counted) return v.Why || 'not counted';
   const share = v.Mode.startsWith('enforce ') ? v.Mode.slice('enforce '.length) : '';
   const shadow = share ? ' (if this key is among the ' + share + ' for whom it is enforced)' : v.Mode === 'enforce' || v.Mode === '' ? '' : ' (' + v.Mode + ')';
-  return (v.Allowed ? 'allows' : 'denies, retry after ' + wait(v.RetryAfter)) + shadow;
+  return (v.Allowed ? 'allows' : (v.Mode === 'shadow' ? 'would deny' : 'denies') + ', retry after ' + wait(v.RetryAfter)) + shadow;
 }
 
 // unusedHint says so if no rule has counted anything for a key: it may be written otherwise
@@ -946,7 +969,7 @@ function replyTable(list) {
     row.cells_ = {};
     const numbers = v.Matches && v.Counted;
     cell(row, 'name', '', '', 'th').append(v.Rule);
-    const says = cell(row, 'says', 'Says', 'says' + (v.Matches ? (v.Counted && !v.Allowed ? ' hot' : '') : ' none'));
+    const says = cell(row, 'says', 'Says', 'says' + (v.Matches ? (v.Counted && !v.Allowed ? v.Mode === 'shadow' ? ' warm' : ' hot' : '') : ' none'));
     say(says, verdictText(v));
     say(cell(row, 'left', 'Left', 'n'), numbers ? count(v.Remaining) : '');
     say(cell(row, 'reset', 'Full again in', 'n'), numbers ? wait(v.ResetAfter) : '');

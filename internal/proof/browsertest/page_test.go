@@ -1,6 +1,9 @@
 package browsertest
 
 import (
+	"fmt"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +108,76 @@ func TestThePageHasRatesAtOnce(t *testing.T) {
 		t.Errorf("rates that are not known, by place: %s", unknown)
 	}
 	b.shot("reloaded")
+}
+
+// What a shadow would do is never said to be done, and has a colour of its own.
+func TestTheHeadlineKnowsShadows(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	const file = "version: 1\nclient: {peer: true}\nrules:\n  - {name: next, key: address, " +
+		"limit: fixed-window 2/day, mode: shadow}\n"
+	s.write(file)
+	b := open(t, s)
+	b.until("the rule is in force", `latest().Rules.some(r => r.InForce && r.Name === 'next')`)
+	s.visit(9, "GET", "/", "203.0.113.77")
+	says := func(kind, text string) string {
+		return `(e => e.className === 'headline ` + kind + `' && e.textContent === '` + text +
+			`')(document.getElementById('headline'))`
+	}
+	b.until("it would deny", says("would", "Nothing is denied. Rule next would deny."))
+	b.until("the list says so in its colour", `document.querySelector('#top-table td.warm').textContent === 'next (would be denied)'`)
+	value[bool](b, `form.elements.key.value = '203.0.113.77', form.requestSubmit(), true`)
+	b.until("so does the reply",
+		`document.querySelector('#reply td.says.warm')?.textContent.startsWith('would deny, retry after ')`)
+	shadow := newShedder(core.Shadow)
+	s.counts.WatchShedder("api", shadow)
+	b.until("the shedder is known", `latest().Shedders.length === 1`)
+	visit := func() {
+		s.visit(9, "GET", "/", "203.0.113.77")
+		for range 3 {
+			shadow.Acquire(t.Context(), httptest.NewRequest("GET", "/o", nil))
+		}
+	}
+	visit()
+	b.until("it would shed, too", says("would",
+		"Nothing is denied. Rule next would deny. Class <b>other</b> would be shed."))
+	s.write(strings.ReplaceAll(file, "shadow", "enforce 50%"))
+	b.until("half of the keys are denied", `latest().Rules.some(r => r.InForce && r.Mode === 'enforce 50%')`)
+	for i := range 20 {
+		s.visit(4, "GET", "/", fmt.Sprint("203.0.113.", i))
+	}
+	b.until("what denies would deny more", says("denies",
+		"Rule next denies. Rule next would deny more, if enforced for all keys."))
+	if n := value[int](b, `new Set(['.headline.denies', '.headline.would', '.headline.sheds', '.headline.broken', '.headline'].map(`+
+		`name => { const e = $('headline'); e.className = name.replaceAll('.', ' '); const s = getComputedStyle(e); `+
+		`return s.borderLeftColor + s.borderLeftStyle + s.backgroundColor; })).size`); n != 5 {
+		t.Errorf("five kinds of headlines have %d looks", n)
+	}
+}
+
+func TestThePageSaysHowKeysAreUnmasked(t *testing.T) {
+	for display, want := range map[admin.KeyDisplay]bool{admin.Masked: true, admin.Shown: false} {
+		b := open(t, newSite(t, admin.Options{Keys: display}))
+		b.until("the page knows", `session !== null`)
+		got := value[bool](b, `(e => e.checkVisibility() && e.textContent.includes('Keys: admin.Shown'))($('masked'))`)
+		if got != want {
+			t.Errorf("with keys of kind %d it says how they are unmasked: %t", display, got)
+		}
+	}
+}
+
+func TestTablesHaveOneWidth(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	s.counts.WatchShedder("api", newShedder(core.Enforce))
+	s.traffic()
+	b := open(t, s)
+	b.until("all are shown", `[...document.querySelectorAll('main table')].filter(e => e.checkVisibility()).length === 4`)
+	for _, width := range []int64{1400, 1280, 390} {
+		b.size(width)
+		if widths := value[[]int](b, `[...document.querySelectorAll('main table, .past, #ask')].filter(e => `+
+			`e.checkVisibility()).map(e => Math.round(e.getBoundingClientRect().width))`); slices.Min(widths) != slices.Max(widths) {
+			t.Errorf("in a window of %d the widths are %v", width, widths)
+		}
+	}
 }
 
 func TestThePagePausesWhileNobodyLooks(t *testing.T) {

@@ -209,9 +209,6 @@ func truth(is bool) float64 {
 func TestThePlaygroundIsThereBeforeTheEngine(t *testing.T) {
 	var want []string
 	for _, a := range limits.Algorithms() {
-		if a == limits.AlgorithmCalendar { // whose periods no rate has
-			continue
-		}
 		name := strings.ReplaceAll(a.String(), "-", " ")
 		want = append(want, strings.ToUpper(name[:1])+name[1:])
 	}
@@ -247,6 +244,26 @@ func TestThePlaygroundIsThereBeforeTheEngine(t *testing.T) {
 		}
 		if shift := value[float64](b, `shift`); shift > 0.001 {
 			t.Errorf("%d wide: the layout has shifted by %v: %s", width, shift, value[string](b, `shifted.join()`))
+		}
+	}
+}
+
+// However many panels there are, what is below them fills their last row.
+func TestThePanelsLeaveNoHole(t *testing.T) {
+	for n := 1; n <= 12; n++ {
+		b := openFrom(t, playground.Handler(), "?traffic=click"+strings.Repeat("&panel=fixed-window+5%2F5s", n))
+		b.until("the panels are there", `document.querySelectorAll('.panel h3').length === `+strconv.Itoa(n))
+		for _, width := range []int64{1400, 1280, 1000, 760, 390} {
+			b.size(width)
+			b.fits(width)
+			if hole := value[bool](b, `(box => {
+				const boxes = [...box.children].map(e => e.getBoundingClientRect()), whole = box.getBoundingClientRect();
+				const last = boxes.at(-1), full = Math.abs(last.left - whole.left) < 1;
+				const row = full ? boxes.filter(r => r.top === boxes.at(-2).top) : [last];
+				return Math.abs(Math.max(...row.map(r => r.right)) - whole.right) > 1;
+			})(document.getElementById('panels'))`); hole {
+				t.Errorf("%d panels in a window of %d leave a hole", n, width)
+			}
 		}
 	}
 }
@@ -368,6 +385,17 @@ func TestThePlaygroundBeginsWithWhatHasPassed(t *testing.T) {
 	b.until("it begins at the beginning", clockOfPage+` === 0`)
 	b.press(`#setup label:has([value="steady"])`)
 	b.until("another stream has passed, too", clockOfPage+` === 30e6`)
+}
+
+// A calendar counts more days than others, and its turns are those of months.
+func TestAMonthIsShownInDays(t *testing.T) {
+	b := openPlayground(t, "?panel=calendar+20%2Fmonth&panel=fixed-window+20%2F30d&traffic=steady&rate=1%2Fday&span=2160h")
+	b.press("#pause")
+	got := value[string](b, `[document.getElementById('span'), ...document.querySelectorAll('.counts')].map(e => `+
+		`e.textContent).join('|') + '|' + document.getElementById('now').textContent.slice(0, 8)`)
+	if got != "the last 90 d, and the next 15 d|6723|6129|90 d 0 h" {
+		t.Errorf("it shows %s", got)
+	}
 }
 
 // clockOfPage is the time of the page, in microseconds.

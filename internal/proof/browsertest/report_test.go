@@ -393,3 +393,44 @@ func (b *tab) shotReport(name string) {
 		}
 	}
 }
+
+// The page of a policy that only watches says that nothing is denied, and what would be.
+func TestTheReportKnowsShadows(t *testing.T) {
+	log, policy := fourDays(t), filepath.Join(t.TempDir(), "weir.yaml")
+	const file = "version: 1\nclient: {peer: true}\nrules:\n" +
+		"  - {name: next, key: address, limit: 30/minute, mode: shadow}\n"
+	if err := os.WriteFile(policy, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := openReport(t, "--policy", policy, log)
+	const figure = "1.7% of requests would be denied, by shadows 60 of 3,444; none is denied"
+	if got := value[string](b, `document.querySelector('.figures div').innerText.replace(/\s+/g, ' ')`); got != figure {
+		t.Errorf("it says %q, want %q", got, figure)
+	}
+	const colours = `(() => {
+		const root = document.documentElement.appendChild(document.createElement('i'));
+		const of = name => { root.style.color = 'var(' + name + ')'; return getComputedStyle(root).color; };
+		const [would, denied] = [of('--would'), of('--accent')];
+		const parts = {figure: getComputedStyle(document.querySelector('.figures b')).color,
+			key: getComputedStyle(document.querySelector('.key.would')).backgroundColor,
+			chart: getComputedStyle(document.querySelector('#time rect.would')).fill,
+			peaks: getComputedStyle(document.querySelector('#peaks .over')).fill};
+		const wrong = Object.keys(parts).filter(name => parts[name] !== would);
+		for (const bar of document.querySelectorAll('.bar')) if (!getComputedStyle(bar).backgroundImage.includes(would)) wrong.push('bar');
+		if (document.querySelector('#time rect.denied')) wrong.push('denied bars');
+		root.remove();
+		return (would === denied ? 'one colour for both, ' : '') + wrong.join();
+	})()`
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		if wrong := value[string](b, colours); wrong != "" {
+			t.Errorf("%s: in the colour of denials: %s", scheme, wrong)
+		}
+		b.readable("the report of a shadow")
+	}
+	if said := value[string](b, `document.body.innerText`); !strings.Contains(said, "next, a shadow: 1 of 61 keys") ||
+		!strings.Contains(said, "--show-keys shows them") {
+		t.Errorf("it says\n%s", said)
+	}
+	b.shot("simulate-shadow")
+}

@@ -54,8 +54,8 @@ func TestThePageShowsWhatIsShed(t *testing.T) {
 	// In one expression, since rates are 0 again after five seconds.
 	other, critical := classRow("<b>other</b>"), classRow("critical")
 	b.until("headline, tile and row say which class is shed", `document.getElementById('headline').textContent === 'The service is full: class <b>other</b> is shed, with a 503.'
-		&& [...document.querySelectorAll('#verdicts .warn')].some(e => e.textContent.startsWith('Shed'))
-		&& `+other+`.cells[6].className === 'n hot' && `+critical+`.cells[6].textContent === '0'`)
+		&& [...document.querySelectorAll('#verdicts .shed')].some(e => e.textContent.startsWith('Shed'))
+		&& `+other+`.cells[6].className === 'n shed' && `+critical+`.cells[6].textContent === '0'`)
 	b.until("numbers are those of the classes", `[...`+other+`.cells].map(c => c.textContent).filter((t, i) => [0, 1, 2, 3, 9].includes(i)).join() === '<b>other</b>,50%,1,1,2'
 		&& [...`+critical+`.cells].map(c => c.textContent).filter((t, i) => [0, 1, 2, 3, 9].includes(i)).join() === 'critical,100%,2,1,0'`)
 	b.shot("shed")

@@ -96,8 +96,8 @@ func TestThePastHasAScale(t *testing.T) {
 		b.remember(120, fmt.Sprintf(`{Allowed: i %% 2 ? %d : 0, Denied: 0}`, test.count), `[]`)
 		if got := value[string](b,
 			`[...document.querySelectorAll('#past text[text-anchor=end]')].map(e => e.textContent).join(' `+
-				`')`); got != test.scale {
-			t.Errorf("for %d in 5 s the scale is %q, want %q", test.count, got, test.scale)
+				`')`); got != test.scale+" 0 0.5 1.0" { // that of denials is below
+			t.Errorf("for %d in 5 s the scales are %q, want %q", test.count, got, test.scale+" 0 0.5 1.0")
 		}
 		b.size(1400)
 		b.drawn()
@@ -119,6 +119,65 @@ func TestThePastHasAScale(t *testing.T) {
 			t.Errorf("in a window of %d, %d drawings reach into the next number", width, n)
 		}
 	}
+}
+
+// Two denials a second are seen beside two thousand allowed requests.
+func TestDenialsHaveAScaleOfTheirOwn(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	b.remember(120, `{Allowed: 10000, Denied: i % 2 ? 10 : 0}`, `[]`)
+	b.openRow("rule-table", "per-client")
+	for _, test := range []struct{ place, says string }{
+		{"#past", "denied, unavailable alone"}, {"#rule-table tr.below", "denied, would deny alone"},
+	} {
+		b.until("it is drawn", `document.querySelectorAll('`+test.place+` path.denied').length === 2`)
+		got := value[string](b, `[...document.querySelectorAll('`+test.place+` path.denied')].map(e => `+
+			`Math.round(e.getBBox().height)).join()`)
+		if got != "1,48" && got != "0,48" {
+			t.Errorf("in %s denials are %s high, want 1,48", test.place, got)
+		}
+		if says := value[string](b, `document.querySelector('`+test.place+` text.alone').textContent`); says != test.says {
+			t.Errorf("in %s the scale is that of %q, want %q", test.place, says, test.says)
+		}
+	}
+	line := value[float64](b, row("per-client")+`.querySelector('svg.line path.denied').getBBox().height`)
+	if line != 12 {
+		t.Errorf("in the line of the table denials are %v high, want 12", line)
+	}
+}
+
+func TestTheHintAboutPointersIsForThoseWhoHaveOne(t *testing.T) {
+	s := newSite(t, admin.Options{})
+	b := open(t, s)
+	hint := func() string {
+		return value[string](b, `document.querySelector('#time + .legend').innerText`)
+	}
+	const mean = "Per second, mean of 5 s. "
+	if got, want := hint(), mean+"Arrow keys and the pointer read the drawing."; got != want {
+		t.Errorf("with a mouse it says %q, want %q", got, want)
+	}
+	b.remember(120, `{Allowed: i}`, `[]`)
+	b.size(390)
+	command(b, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true})
+	b.until("there is no mouse", `matchMedia('(hover: none) and (pointer: coarse)').matches`)
+	if got, want := hint(), mean+"Touch the drawing to read it."; got != want {
+		t.Errorf("on a telephone it says %q, want %q", got, want)
+	}
+	value[bool](b, pastPlot+`.scrollIntoView({block: 'center'}), true`)
+	at := value[[]float64](b, `(r => [r.left + r.width / 2, r.top + 5])(document.querySelector('#past `+
+		`line.grid').getBoundingClientRect())`)
+	for _, step := range []struct {
+		kind   input.DispatchTouchEventType
+		points []*input.TouchPoint
+	}{
+		{input.DispatchTouchEventTypeTouchStart, []*input.TouchPoint{{X: at[0], Y: at[1]}}},
+		{input.DispatchTouchEventTypeTouchEnd, []*input.TouchPoint{}},
+	} {
+		command(b, input.DispatchTouchEvent,
+			input.DispatchTouchEventParams{Type: step.kind, TouchPoints: step.points})
+	}
+	b.until("it still says what was there once the finger is lifted", pastSays+`.startsWith('11:5') && !`+
+		pastSays+`.startsWith('11:59')`)
 }
 
 func TestThePastIsReadByPointer(t *testing.T) {

@@ -312,7 +312,7 @@ func (l *laws) isExactLocked(p *Process, r Request, o core.Outcome) {
 func longestWait(limit limits.Limit) time.Duration {
 	period := limit.Rate().Period
 	refill := time.Duration(float64(limit.Burst()) / float64(limit.Rate().Units) * float64(period))
-	return max(refill, 2*period) + max(period, time.Second) + time.Millisecond
+	return max(refill, 2*period, limit.Longest()) + max(period, time.Second) + time.Millisecond
 }
 
 // runs returns how many units of a key that servers allowed are in flight.

@@ -71,10 +71,12 @@ func (l *laws) checkLimit(d decider, admitted []*admission) {
 	largest := slices.MaxFunc(admitted, func(a, b *admission) int {
 		return cmp.Compare(a.limit.Burst(), b.limit.Burst())
 	}).limit
-	if algorithm.Of(largest.Algorithm()).Moves &&
-		(len(l.faults) > 0 || l.left || l.world.topology != One) {
-		l.checkTwice(d, largest, admitted)
-		return
+	traits := algorithm.Of(largest.Algorithm())
+	if (traits.Moves || traits.Bans) && (len(l.faults) > 0 || l.left || l.world.topology != One) {
+		if traits.Moves {
+			l.checkTwice(d, largest, admitted)
+		}
+		return // the start of a period is not known from outside: see checkTwice
 	}
 	l.replay(d, admitted)
 	if d.process == nil {

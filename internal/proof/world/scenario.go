@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,15 @@ func scenarioOf(seed uint64) scenario {
 			servers = 1
 		}
 		s.faults = drawSchedule(random, s.lasts, servers, len(s.programs))
+	}
+	if chance := rand.New(rand.NewPCG(seed, 3)); chance.IntN(2) == 0 {
+		ban := limits.Ban(limits.PerSecond(1+chance.Int64N(10)), 200*time.Millisecond)
+		for i := range s.programs {
+			p := &s.programs[i]
+			p.Rules = append(slices.Clip(p.Rules), core.Rule[Request]{
+				Name: "ban", Limit: ban.Growing(2 * time.Second), Key: key,
+			})
+		}
 	}
 	return s
 }

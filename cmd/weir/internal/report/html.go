@@ -70,6 +70,7 @@ type page struct {
 type ruleView struct {
 	*simulate.Rule
 	Refused simulate.Range // denials, or would-be denials of a shadow
+	Shadow  bool
 	Note    string
 }
 
@@ -144,7 +145,7 @@ func viewOf(rule *simulate.Rule) ruleView {
 	v := ruleView{Rule: rule, Refused: rule.Denied}
 	switch {
 	case rule.Mode == "shadow":
-		v.Refused, v.Note = rule.Shadowed, "shadow: denies nobody"
+		v.Refused, v.Shadow, v.Note = rule.Shadowed, true, "shadow: denies nobody"
 	case rule.Mode != "enforce":
 		v.Note = rule.Mode
 		if rule.Shadowed.High > 0 {

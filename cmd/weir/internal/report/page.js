@@ -73,17 +73,17 @@
     const width = data.barSeconds;
     const stamp = d => width >= 86400 ? day(d) + ' ' + d.getUTCFullYear() : day(d) + ' ' + clock(d) + (width < 60 ? ':' + two(d.getUTCSeconds()) : '');
     const lasting = width % 86400 === 0 ? plural(width / 86400, 'day') : width % 3600 === 0 ? plural(width / 3600, 'hour') : width % 60 === 0 ? plural(width / 60, 'minute') : plural(width, 'second');
-    let at = bars.reduce((best, b, i) => b.denied.high > bars[best].denied.high ? i : best, 0);
+    let at = bars.reduce((best, b, i) => b.denied.high + b.wouldBeDenied.high > bars[best].denied.high + bars[best].wouldBeDenied.high ? i : best, 0);
     let place, cursor;
     const show = i => {
       at = Math.min(bars.length - 1, Math.max(0, i));
       const b = bars[at];
-      readout.textContent = `${lasting} from ${stamp(b.at)}: ${group(b.asked)} asked, ${range(b.denied)} denied` + (data.compared ? `, ${range(b.deniedBefore)} by the other policy` : '');
+      readout.textContent = `${lasting} from ${stamp(b.at)}: ${group(b.asked)} asked, ${range(b.denied)} denied` + (b.wouldBeDenied.high ? `, ${range(b.wouldBeDenied)} would be denied` : '') + (data.compared ? `, ${range(b.deniedBefore)} by the other policy` : '');
       if (cursor) cursor.setAttribute('x', place(at));
     };
     chart(element, (svg, w, h) => {
       const left = 44, right = 16, bottom = 22, top = 6, plotWidth = w - left - right;
-      const most = Math.max(...bars.map(b => b.asked)), mostDenied = Math.max(...bars.map(b => Math.max(b.denied.high, b.deniedBefore.high)));
+      const most = Math.max(...bars.map(b => b.asked)), mostDenied = Math.max(...bars.map(b => Math.max(b.denied.high + b.wouldBeDenied.high, b.deniedBefore.high)));
       // What is denied has a scale of its own, below: beside all that is asked, little of it is seen.
       const alone = mostDenied > 0 ? 64 : 0, apart = alone ? 26 : 0, foot = h - bottom - alone - apart;
       const each = plotWidth / bars.length, gap = each > 5 ? 1 : 0;
@@ -101,6 +101,7 @@
         bars.forEach((b, i) => {
           column('maybe', i, b.denied.low, b.denied.high);
           column('denied', i, 0, b.denied.low);
+          column('would', i, b.denied.high, b.denied.high + b.wouldBeDenied.high);
           draw(column, b, i);
         });
         if (!data.compared) return;
@@ -108,7 +109,7 @@
         bars.forEach((b, i) => { d += `${i ? 'L' : 'M'}${place(i)} ${y(b.deniedBefore.high)}L${place(i) + each} ${y(b.deniedBefore.high)}`; });
         add(svg, 'path', {class: 'before', d});
       };
-      plot(top, foot, most, 4, (column, b, i) => column('asked', i, b.denied.high, b.asked));
+      plot(top, foot, most, 4, (column, b, i) => column('asked', i, b.denied.high + b.wouldBeDenied.high, b.asked));
       if (alone) plot(h - bottom - alone, h - bottom, mostDenied, 2, () => {});
       const from = bars[0].at.getTime(), to = from + bars.length * width * 1000;
       for (const t of ticks(from, to, Math.max(2, Math.floor(plotWidth / 56)))) {
@@ -116,7 +117,7 @@
         add(svg, 'line', {class: 'grid', x1: x, x2: x, y1: top, y2: h - bottom + 5});
         add(svg, 'text', {class: 'tick', x, y: h - 4, 'text-anchor': 'middle', 'data-at': new Date(t.at).toISOString()}, t.text);
       }
-      if (alone) add(svg, 'text', {class: 'aside', x: left, y: h - bottom - alone - 8}, 'denied alone');
+      if (alone) add(svg, 'text', {class: 'aside', x: left, y: h - bottom - alone - 8}, bars.some(b => b.wouldBeDenied.high) ? 'denied, or would be, alone' : 'denied alone');
       cursor = add(svg, 'rect', {class: 'cursor', x: place(at), y: top, width: Math.max(each, 2), height: h - bottom - top});
       svg.addEventListener('pointermove', e => show(Math.floor((e.clientX - svg.getBoundingClientRect().left - left) / each)));
       svg.addEventListener('pointerdown', e => show(Math.floor((e.clientX - svg.getBoundingClientRect().left - left) / each)));
@@ -168,6 +169,7 @@
     };
     const choose = r => {
       rule = r;
+      element.classList.toggle('shadow', rule.mode === 'shadow');
       most = Math.max(rule.units, rule.busiest[rule.busiest.length - 1].units) * 1.25;
       document.getElementById('per').textContent = 'per ' + rule.period;
       document.getElementById('peaks-hint').textContent =

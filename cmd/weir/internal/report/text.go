@@ -176,6 +176,9 @@ func (t *text) rules(side *simulate.Side) {
 	t.line("")
 	t.line("%s of %s would be denied at least once.", upperFirst(Range(side.Clients)),
 		count(t.r.Clients, "client"))
+	if side.Shadowed.High > 0 {
+		t.line("Shadows would deny %s of the requests that are allowed.", Range(side.Shadowed))
+	}
 	if side.Delayed.High > 0 {
 		what := "requests would wait for their turn"
 		if side.Delayed.High == 1 {

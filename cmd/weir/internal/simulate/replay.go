@@ -43,10 +43,13 @@ type replay struct {
 	clients int64           // clients with denials
 	denied  int64
 	series  series
-	delayed int64
-	failed  int64
-	failure error
-	judge   *judge // nil: decisions are not compared
+	// requests that are allowed, and denied by a shadow
+	shadowed       int64
+	shadowedSeries series
+	delayed        int64
+	failed         int64
+	failure        error
+	judge          *judge // nil: decisions are not compared
 }
 
 // ruleCount holds the counts of one rule.
@@ -185,11 +188,13 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 	if o.Delay() > 0 {
 		p.delayed++
 	}
+	shadowed := false
 	for i := range o.Len() {
 		d := o.At(i)
 		if d.Allowed || !d.Source.Counted() {
 			continue
 		}
+		shadowed = true
 		r := &p.rules[d.Index()]
 		if r.denied+r.shadowed == 0 {
 			r.first = at
@@ -212,6 +217,10 @@ func (p *replay) count(it *item, o *core.Outcome, at int64) {
 		}
 	}
 	if o.Verdict() != core.Denied {
+		if shadowed {
+			p.shadowed++
+			p.shadowedSeries.add(at, 1)
+		}
 		return
 	}
 	if b := o.BindingRule(); b >= 0 {

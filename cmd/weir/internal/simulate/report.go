@@ -108,7 +108,7 @@ func (r *Report) hasRanges() bool {
 	}
 	for i := range sides {
 		side := &sides[i]
-		if differs(side.Denied, side.Clients, side.Delayed) {
+		if differs(side.Denied, side.Shadowed, side.Clients, side.Delayed) {
 			return true
 		}
 		for j := range side.Rules {
@@ -149,13 +149,15 @@ func RoundedWait(ms int64) time.Duration {
 
 // Side is the result of one policy.
 type Side struct {
-	Name    string    `json:"name"`
-	Denied  Range     `json:"denied"`  // requests
-	Clients Range     `json:"clients"` // with at least one denial
-	Delayed Range     `json:"delayed"` // requests that wait in a leaky queue
-	Rules   []Rule    `json:"rules"`
-	Skipped []Skipped `json:"notSimulated"`
-	Over    []Range   `json:"-"` // denied requests, by Report.Bars
+	Name   string `json:"name"`
+	Denied Range  `json:"denied"` // requests
+	// requests that are allowed, and that a shadow would deny
+	Shadowed Range     `json:"wouldBeDenied"`
+	Clients  Range     `json:"clients"` // with at least one denial
+	Delayed  Range     `json:"delayed"` // requests that wait in a leaky queue
+	Rules    []Rule    `json:"rules"`
+	Skipped  []Skipped `json:"notSimulated"`
+	Over     []Range   `json:"-"` // denied requests, by Report.Bars
 }
 
 // Rule is the result of one rule.
@@ -235,10 +237,11 @@ type MovedClient struct {
 
 // Bar is one interval of a time series.
 type Bar struct {
-	At     time.Time `json:"at"`
-	Asked  int64     `json:"asked"`
-	Denied Range     `json:"denied"`
-	Before Range     `json:"deniedBefore"` // denied by the policy of --against
+	At       time.Time `json:"at"`
+	Asked    int64     `json:"asked"`
+	Denied   Range     `json:"denied"`
+	Shadowed Range     `json:"wouldBeDenied"` // allowed, and denied by a shadow
+	Before   Range     `json:"deniedBefore"`  // denied by the policy of --against
 }
 
 // Suggestion is the lowest limit that meets a condition.

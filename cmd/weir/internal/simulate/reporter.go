@@ -70,6 +70,7 @@ func (r *reporter) side(n int) Side {
 	replays := r.replaysOf(n, -1)
 	for i, p := range replays {
 		side.Denied.include(i == 0, p.denied)
+		side.Shadowed.include(i == 0, p.shadowed)
 		side.Clients.include(i == 0, p.clients)
 		side.Delayed.include(i == 0, p.delayed)
 	}
@@ -232,7 +233,7 @@ func (r *reporter) bars(result *Report) {
 	for n := range r.sides {
 		sides[n] = r.replaysOf(n, -1)
 		for _, p := range sides[n] {
-			all = append(all, &p.series)
+			all = append(all, &p.series, &p.shadowedSeries)
 		}
 	}
 	width := 0
@@ -266,6 +267,9 @@ func (r *reporter) bars(result *Report) {
 		}
 		bar := Bar{At: time.Unix(index*widths[width], 0).UTC(), Asked: asked.bars[index]}
 		bar.Denied = result.Policy.Over[len(result.Bars)]
+		for i, p := range sides[0] {
+			bar.Shadowed.include(i == 0, p.shadowedSeries.bars[index])
+		}
 		if result.Against != nil {
 			bar.Before = result.Against.Over[len(result.Bars)]
 		}

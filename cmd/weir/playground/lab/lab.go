@@ -64,12 +64,7 @@ const maxSteps = 20_000
 func New(s Setup) (*Lab, Mistakes) {
 	l := &Lab{plan: s.read()}
 	l.chance = rand.New(rand.NewPCG(l.plan.seed, 1))
-	period := l.plan.limit.Rate().Period.Microseconds()
-	for _, p := range l.plan.panels {
-		for _, r := range p.rules {
-			period = max(period, r.limit.Rate().Period.Microseconds())
-		}
-	}
+	period := max(l.plan.longest(), l.plan.limit.Rate().Period.Microseconds())
 	// Start the clock at the start of windows, so that actions at their turn happen at their turn.
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 	l.start = (day + period - 1) / period * period
@@ -93,12 +88,7 @@ func (l *Lab) Span() int64 {
 	if l.plan.span > 0 {
 		return l.plan.span
 	}
-	longest := int64(0)
-	for _, p := range l.panels {
-		for _, r := range p.rules {
-			longest = max(longest, r.limit.Rate().Period.Microseconds())
-		}
-	}
+	longest := l.plan.longest()
 	if longest == 0 {
 		longest = max(l.plan.lasts, l.plan.limit.Rate().Period.Microseconds())
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weir-go/weir/cmd/weir/playground/lab"
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 )
@@ -47,18 +46,29 @@ func verdicts(events []lab.Event, panels int) []string {
 	return lines
 }
 
-// withRates are all algorithms but those whose periods no rate has.
-func withRates() []limits.Algorithm {
-	return slices.DeleteFunc(limits.Algorithms(),
-		func(a limits.Algorithm) bool { return algorithm.Of(a).Has(algorithm.Periods) })
-}
-
-func TestEveryAlgorithmWithARateHasAPanel(t *testing.T) {
+func TestEveryAlgorithmHasAPanel(t *testing.T) {
 	l := newLab(t, lab.Setup{})
 	panels := l.Panels()
-	for i, a := range withRates() {
+	for i, a := range limits.Algorithms() {
 		if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
 			t.Errorf("panel %d is not that of %v: %+v", i, a, panels)
+		}
+	}
+}
+
+// A calendar has periods of its own. They do not stretch what there is to see.
+func TestTheCalendarHasThePeriodNextToARate(t *testing.T) {
+	for limit, want := range map[string]string{
+		"5/10s": "calendar 5/day", "3/2d": "calendar 3/week", "100/30d": "calendar 100/month", "9/40d": "calendar 9/year",
+	} {
+		l := newLab(t, lab.Setup{Limit: limit})
+		at := slices.IndexFunc(l.Panels(), func(p lab.PanelInfo) bool { return strings.HasPrefix(p.Text, "calendar") })
+		if at < 0 || l.Panels()[at].Text != want {
+			t.Errorf("%s: want a panel %s in %+v", limit, want, l.Panels())
+		}
+		parsed, _ := limits.Parse(limit)
+		if period := parsed.Rate().Period.Microseconds(); l.Span() < period || l.Span() > 30*period {
+			t.Errorf("%s: shows %d µs", limit, l.Span())
 		}
 	}
 }
@@ -89,8 +99,9 @@ func TestFramesChangeNothing(t *testing.T) {
 }
 
 func TestOneMicrosecondEarlierIsDenied(t *testing.T) {
-	for i, a := range withRates() {
-		if a == limits.AlgorithmConcurrent { // whose wait is a guess
+	for i, a := range limits.Algorithms() {
+		// whose wait is a guess, or a day: see below
+		if a == limits.AlgorithmConcurrent || a == limits.AlgorithmCalendar {
 			continue
 		}
 		for _, limit := range []string{"5/10s", "3/7s", "7/1m", "1/1ms"} {

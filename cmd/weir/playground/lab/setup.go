@@ -15,7 +15,7 @@ import (
 // page stores them. The zero Setup is usable.
 type Setup struct {
 	Limit string // for every algorithm, if Panels is empty; "": 5/10s
-	// one rule each, or several joined by " and "; empty: every algorithm with a rate
+	// one rule each, or several joined by " and "; empty: every algorithm
 	Panels  []string
 	Traffic string // click, steady, poisson, burst or script; "": click
 	Rate    string // for steady, poisson and burst; "": 1/s
@@ -47,6 +47,7 @@ const (
 type plan struct {
 	limit    limits.Limit
 	panels   []panelPlan
+	every    bool // panels are one for each algorithm
 	traffic  traffic
 	costs    []int64
 	values   []string // none: each is new
@@ -94,12 +95,9 @@ func (s Setup) read() plan {
 		p.limit, _ = limits.Parse(defaultLimit)
 	}
 	texts := s.Panels
-	if len(texts) == 0 {
+	if p.every = len(texts) == 0; p.every {
 		for _, a := range limits.Algorithms() {
-			row := algorithm.Of(a)
-			if !row.Has(algorithm.Periods) { // which no rate determines
-				texts = append(texts, limitOf(row, p.limit))
-			}
+			texts = append(texts, limitOf(algorithm.Of(a), p.limit))
 		}
 	}
 	for i, text := range texts[:min(len(texts), maxPanels)] {
@@ -141,17 +139,33 @@ func (s Setup) read() plan {
 	return p
 }
 
+// longest returns the longest period of the limits, 0 if none has one. Among all algorithms, a
+// calendar would hide what the others do in seconds.
+func (p *plan) longest() (period int64) {
+	if p.every {
+		return p.limit.Rate().Period.Microseconds()
+	}
+	for _, panel := range p.panels {
+		for _, r := range panel.rules {
+			period = max(period, r.limit.Rate().Period.Microseconds())
+		}
+	}
+	return period
+}
+
 const defaultLimit = "5/10s"
 
 // limitOf returns the text of a limit of an algorithm with the rate of limit, and with its burst if
 // both have one. The first duration is a period of the rate, and each further one is eight times as
-// long.
+// long. A calendar has the shortest of its periods that may be as long as that of the rate.
 func limitOf(row *algorithm.Algorithm, limit limits.Limit) string {
 	text, rate, duration := row.FirstWord(), limit.Rate(), limit.Rate().Period
 	for _, p := range row.Parameters {
 		switch {
 		case p.Form == algorithm.Rate:
 			text += fmt.Sprintf(" %d/%s", rate.Units, short(rate.Period))
+		case p.Form == algorithm.Periods:
+			text += fmt.Sprintf(" %d/%s", rate.Units, periodOf(rate.Period))
 		case p.Form == algorithm.Units:
 			text += fmt.Sprintf(" %d", rate.Units)
 		case p.Form == algorithm.Burst && limit.Burst() != rate.Units:
@@ -162,6 +176,20 @@ func limitOf(row *algorithm.Algorithm, limit limits.Limit) string {
 		}
 	}
 	return text
+}
+
+// periodOf returns the shortest period of the calendar that may be as long as d, or year.
+func periodOf(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d <= day:
+		return "day"
+	case d <= 7*day:
+		return "week"
+	case d <= 31*day:
+		return "month"
+	}
+	return "year"
 }
 
 // short returns the text of a duration in a limit, such as "10m".

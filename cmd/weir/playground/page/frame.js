@@ -26,11 +26,13 @@ export function wait(us) {
   if (us < 6e7) return `${(us / 1e6).toFixed(1)} s`;
   const minutes = Math.floor(us / 6e7);
   if (minutes < 60) return `${minutes} min ${Math.floor(us / 1e6) % 60} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
 }
 
 // clock writes an instant with all its microseconds.
 export function clock(us) {
-  const hours = Math.floor(us / 36e8), minutes = Math.floor(us / 6e7) % 60, text = String(us % 1e6).padStart(6, '0');
-  return `${hours ? `${hours} h ` : ''}${us >= 6e7 ? `${minutes} min ` : ''}${Math.floor(us / 1e6) % 60}.${text.slice(0, 3)} ${text.slice(3)} s`;
+  const all = Math.floor(us / 36e8), days = all < 48 ? 0 : Math.floor(all / 24), hours = all - 24 * days, minutes = Math.floor(us / 6e7) % 60, text = String(us % 1e6).padStart(6, '0');
+  return `${days ? `${days} d ` : ''}${all ? `${hours} h ` : ''}${us >= 6e7 ? `${minutes} min ` : ''}${Math.floor(us / 1e6) % 60}.${text.slice(0, 3)} ${text.slice(3)} s`;
 }

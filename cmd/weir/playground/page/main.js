@@ -47,7 +47,7 @@ function apply(setup, remember, played = true) {
   }
   state.show(setup);
   state.showMistakes(started.mistakes);
-  get('span').textContent = `the last ${wait(started.span)}, and the next ${wait(started.span * ahead)}`.replaceAll('.0 ', ' ').replaceAll(/ 0 (s|min)/g, '');
+  get('span').textContent = `the last ${wait(started.span)}, and the next ${wait(started.span * ahead)}`.replaceAll('.0 ', ' ').replaceAll(/ 0 (s|min|h)/g, '');
   panels.build(started, (i, text) => {
     const texts = panels.texts();
     if (text === null) texts.splice(i, 1); else texts[i] = text;

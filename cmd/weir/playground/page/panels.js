@@ -3,7 +3,7 @@
 import { History, draw, fit } from './draw.js';
 import { request, wait } from './frame.js';
 
-const box = document.getElementById('panels');
+const box = document.getElementById('panels'), below = box.querySelector('.below');
 let panels = [];
 export const chosen = { panel: 0 };
 
@@ -47,7 +47,7 @@ export function build(setup, changed) {
   });
   box.classList.toggle('few', panels.length <= 4);
   box.classList.toggle('two', [1, 2, 4].includes(panels.length));
-  box.replaceChildren(...panels.map(p => p.article));
+  box.replaceChildren(...panels.map(p => p.article), below);
   if (focus >= 0) box.querySelectorAll('textarea')[Math.min(focus, panels.length - 1)]?.focus();
   measure();
   choose(chosen.panel, { fresh: true });
