@@ -118,36 +118,43 @@ func TestTheHeadlineKnowsShadows(t *testing.T) {
 	s.write(file)
 	b := open(t, s)
 	b.until("the rule is in force", `latest().Rules.some(r => r.InForce && r.Name === 'next')`)
-	s.visit(9, "GET", "/", "203.0.113.77")
 	says := func(kind, text string) string {
 		return `(e => e.className === 'headline ` + kind + `' && e.textContent === '` + text +
 			`')(document.getElementById('headline'))`
 	}
-	b.until("it would deny", says("would", "Nothing is denied. Rule next would deny."))
-	b.until("the list says so in its colour", `document.querySelector('#top-table td.warm').textContent === 'next (would be denied)'`)
+	// Rates are those of five seconds, so that requests have to go on coming.
+	meanwhile := func(expression string, visit func()) {
+		t.Helper()
+		for !value[bool](b, expression) {
+			visit()
+			b.drawn()
+		}
+	}
+	visit := func() { s.visit(4, "GET", "/", "203.0.113.77") }
+	meanwhile(says("would", "Nothing is denied. Rule next would deny."), visit)
+	b.until("the list says so in its colour",
+		`document.querySelector('#top-table td.warm').textContent === 'next (would be denied)'`)
 	value[bool](b, `form.elements.key.value = '203.0.113.77', form.requestSubmit(), true`)
 	b.until("so does the reply",
 		`document.querySelector('#reply td.says.warm')?.textContent.startsWith('would deny, retry after ')`)
 	shadow := newShedder(core.Shadow)
 	s.counts.WatchShedder("api", shadow)
 	b.until("the shedder is known", `latest().Shedders.length === 1`)
-	visit := func() {
-		s.visit(9, "GET", "/", "203.0.113.77")
-		for range 3 {
-			shadow.Acquire(t.Context(), httptest.NewRequest("GET", "/o", nil))
-		}
-	}
-	visit()
-	b.until("it would shed, too", says("would",
-		"Nothing is denied. Rule next would deny. Class <b>other</b> would be shed."))
+	meanwhile(says("would",
+		"Nothing is denied. Rule next would deny. Class <b>other</b> would be shed."), func() {
+		visit()
+		shadow.Acquire(t.Context(), httptest.NewRequest("GET", "/o", nil))
+	})
 	s.write(strings.ReplaceAll(file, "shadow", "enforce 50%"))
 	b.until("half of the keys are denied", `latest().Rules.some(r => r.InForce && r.Mode === 'enforce 50%')`)
-	for i := range 20 {
-		s.visit(4, "GET", "/", fmt.Sprint("203.0.113.", i))
-	}
-	b.until("what denies would deny more", says("denies",
-		"Rule next denies. Rule next would deny more, if enforced for all keys."))
-	if n := value[int](b, `new Set(['.headline.denies', '.headline.would', '.headline.sheds', '.headline.broken', '.headline'].map(`+
+	meanwhile(`$('headline').className === 'headline denies' && $('headline').textContent.startsWith(`+
+		`'Rule next denies. Rule next would deny more, if enforced for all keys.')`, func() {
+		for i := range 20 {
+			s.visit(4, "GET", "/", fmt.Sprint("203.0.113.", i))
+		}
+	})
+	if n := value[int](b, `new Set(['.headline', '.headline.denies', '.headline.would', '.headline.sheds', `+
+		`'.headline.broken'].map(`+
 		`name => { const e = $('headline'); e.className = name.replaceAll('.', ' '); const s = getComputedStyle(e); `+
 		`return s.borderLeftColor + s.borderLeftStyle + s.backgroundColor; })).size`); n != 5 {
 		t.Errorf("five kinds of headlines have %d looks", n)
@@ -173,8 +180,9 @@ func TestTablesHaveOneWidth(t *testing.T) {
 	b.until("all are shown", `[...document.querySelectorAll('main table')].filter(e => e.checkVisibility()).length === 4`)
 	for _, width := range []int64{1400, 1280, 390} {
 		b.size(width)
-		if widths := value[[]int](b, `[...document.querySelectorAll('main table, .past, #ask')].filter(e => `+
-			`e.checkVisibility()).map(e => Math.round(e.getBoundingClientRect().width))`); slices.Min(widths) != slices.Max(widths) {
+		widths := value[[]int](b, `[...document.querySelectorAll('main table, .past, #ask')].filter(e => `+
+			`e.checkVisibility()).map(e => Math.round(e.getBoundingClientRect().width))`)
+		if slices.Min(widths) != slices.Max(widths) {
 			t.Errorf("in a window of %d the widths are %v", width, widths)
 		}
 	}

@@ -416,7 +416,9 @@ func TestTheReportKnowsShadows(t *testing.T) {
 			chart: getComputedStyle(document.querySelector('#time rect.would')).fill,
 			peaks: getComputedStyle(document.querySelector('#peaks .over')).fill};
 		const wrong = Object.keys(parts).filter(name => parts[name] !== would);
-		for (const bar of document.querySelectorAll('.bar')) if (!getComputedStyle(bar).backgroundImage.includes(would)) wrong.push('bar');
+		for (const bar of document.querySelectorAll('.bar')) {
+			if (!getComputedStyle(bar).backgroundImage.includes(would)) wrong.push('bar');
+		}
 		if (document.querySelector('#time rect.denied')) wrong.push('denied bars');
 		root.remove();
 		return (would === denied ? 'one colour for both, ' : '') + wrong.join();
