@@ -177,7 +177,8 @@ func TestTablesHaveOneWidth(t *testing.T) {
 	s.counts.WatchShedder("api", newShedder(core.Enforce))
 	s.traffic()
 	b := open(t, s)
-	b.until("all are shown", `[...document.querySelectorAll('main table')].filter(e => e.checkVisibility()).length === 4`)
+	b.until("all are shown",
+		`[...document.querySelectorAll('main table')].filter(e => e.checkVisibility()).length === 4`)
 	for _, width := range []int64{1400, 1280, 390} {
 		b.size(width)
 		widths := value[[]int](b, `[...document.querySelectorAll('main table, .past, #ask')].filter(e => `+
