@@ -47,11 +47,13 @@ func verdicts(events []lab.Event, panels int) []string {
 }
 
 func TestEveryAlgorithmHasAPanel(t *testing.T) {
-	l := newLab(t, lab.Setup{})
-	panels := l.Panels()
-	for i, a := range limits.Algorithms() {
-		if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
-			t.Errorf("panel %d is not that of %v: %+v", i, a, panels)
+	for _, limit := range []string{"", "9/300d"} {
+		l := newLab(t, lab.Setup{Limit: limit})
+		panels := l.Panels()
+		for i, a := range limits.Algorithms() {
+			if i >= len(panels) || len(panels[i].Rules) != 1 || panels[i].Rules[0].Algorithm != a.String() {
+				t.Errorf("%q: panel %d is not that of %v: %+v", limit, i, a, panels)
+			}
 		}
 	}
 }

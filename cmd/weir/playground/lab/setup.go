@@ -157,7 +157,7 @@ const defaultLimit = "5/10s"
 
 // limitOf returns the text of a limit of an algorithm with the rate of limit, and with its burst if
 // both have one. The first duration is a period of the rate, and each further one is eight times as
-// long. A calendar has the shortest of its periods that may be as long as that of the rate.
+// long, within what is legal. A calendar has the shortest of its periods that may be as long as that of the rate.
 func limitOf(row *algorithm.Algorithm, limit limits.Limit) string {
 	text, rate, duration := row.FirstWord(), limit.Rate(), limit.Rate().Period
 	for _, p := range row.Parameters {
@@ -172,11 +172,14 @@ func limitOf(row *algorithm.Algorithm, limit limits.Limit) string {
 			text += fmt.Sprintf(" %s %d", p.Words, limit.Burst())
 		case p.Form.IsDuration():
 			text += " " + p.Words + " " + short(duration)
-			duration *= 8
+			duration = min(8*duration, longestDuration)
 		}
 	}
 	return text
 }
+
+// longestDuration is the longest duration that a limit may have.
+const longestDuration = 366 * 24 * time.Hour
 
 // periodOf returns the shortest period of the calendar that may be as long as d, or year.
 func periodOf(d time.Duration) string {
