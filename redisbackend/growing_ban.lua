@@ -68,9 +68,10 @@ if states then
     end
   end
 
-  -- plain returns the numbers of a ban that does not grow.
+  -- plain returns the numbers of a ban that does not grow. A full count stays full.
   family.plain = function(s)
-    return s.at, s.a > s.asOf and s.a or 0, (parts(s))
+    local units = parts(s)
+    return s.at, s.a > s.asOf and s.a or 0, units == 67108863 and 4294967295 or units
   end
 
   -- adopt reads those: a ban that has begun is the first of a row.

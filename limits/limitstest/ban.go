@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weir-go/weir/limits"
@@ -71,7 +72,7 @@ func (banModel) freshAt(u usage) int64 {
 
 func (banModel) plus(u usage, x, n int64) usage {
 	after := usage{limit: u.limit, at: x}
-	if !u.isOver(x) && (u.curr > 0 || len(u.events) > 0) {
+	if !u.isOver(x) && u.curr > 0 {
 		after.at, after.curr, after.until = u.at, u.curr, u.until
 	}
 	after.curr += min(n, math.MaxInt64-after.curr)
@@ -129,9 +130,17 @@ func (banModel) refundable(u usage, _ int, e backends.Ending, _ int64) (least, m
 	return n, n
 }
 
-func (banModel) returned(u usage, i int, units *big.Rat, _ int64) usage {
-	if u = u.without(i, units); u.curr == 0 {
-		return fresh(u.limit, u.at)
+// returned takes units out of the period, and does not repeat what happened since.
+func (banModel) returned(u usage, i int, units *big.Rat, now int64) usage {
+	u.events = slices.Clone(u.events)
+	e := &u.events[i]
+	e.units = new(big.Rat).Sub(e.units, units)
+	if e.at < u.at || e.at >= u.at+micros(u.limit) || u.isOver(now) {
+		return u
+	}
+	u.curr -= floor(units)
+	if u.curr < u.limit.Burst() {
+		u.until = 0
 	}
 	return u
 }

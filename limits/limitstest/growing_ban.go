@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +53,9 @@ func init() {
 		cases: growingCases,
 	})
 }
+
+// mostUnits is how many units a backend has to count.
+const mostUnits = 1<<26 - 1
 
 func isGrowing(l limits.Limit) bool { return l.Algorithm() == limits.AlgorithmGrowingBan }
 
@@ -160,7 +162,9 @@ func (m growingModel) decide(u usage, c backends.Charge, x, now int64,
 func (m growingModel) under(u usage, l limits.Limit, x int64) usage {
 	if !isGrowing(l) { // it forgets the row
 		u = m.at(u, x)
-		u.own = nil
+		if u.own = nil; u.curr >= mostUnits {
+			u.curr = max(u.curr, math.MaxUint32) // a full count stays full
+		}
 	}
 	u.limit = l
 	return u
@@ -186,28 +190,21 @@ func (growingModel) refundable(u usage, i int, e backends.Ending, x int64) (leas
 	switch {
 	case at < u.at || at >= u.at+micros(u.limit) || u.isOver(x):
 		return 0, 0
-	case u.curr >= 1<<26-1:
+	case u.curr >= mostUnits:
 		return 0, n
 	}
 	return n, n
 }
 
-// returned does not repeat what happened since: if it lifts the ban, the one before counts as having
-// ended when the period began.
-func (growingModel) returned(u usage, i int, units *big.Rat, now int64) usage {
-	u.events = slices.Clone(u.events)
-	e := &u.events[i]
-	e.units = new(big.Rat).Sub(e.units, units)
-	if e.at < u.at || e.at >= u.at+micros(u.limit) || u.isOver(now) {
-		return u
-	}
-	u.curr -= floor(units)
-	if u.until != 0 && u.curr < u.limit.Burst() {
-		r := row{rowOf(u).bans - 1, u.at}
-		if r.bans == 0 {
+// returned takes a ban that is lifted out of the row: the one before counts as having ended when the
+// period began.
+func (m growingModel) returned(u usage, i int, units *big.Rat, now int64) usage {
+	banned, r := u.until != 0, rowOf(u)
+	if u = m.banModel.returned(u, i, units, now); banned && u.until == 0 {
+		if r = (row{r.bans - 1, u.at}); r.bans == 0 {
 			r = row{}
 		}
-		u.until, u.own = 0, r
+		u.own = r
 	}
 	return u
 }

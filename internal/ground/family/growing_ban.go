@@ -1,6 +1,10 @@
 package family
 
-import "github.com/weir-go/weir/internal/ground/arith"
+import (
+	"math"
+
+	"github.com/weir-go/weir/internal/ground/arith"
+)
 
 // growingBan is the ban that grows. It counts units in periods and bans as a ban does. Bans are in a
 // row if each begins less than the longest ban after the one before has ended. The n-th ban of a row
@@ -137,10 +141,13 @@ func (l *growingBan) Bequeath(s Used) (units, until int64, ok bool) {
 	return min(growing(s).units(), l.Max-1), s.At + l.Period, true
 }
 
-// Plain returns a ban without its row, which another ban would not go on with.
+// Plain returns a ban without its row, which another ban would not go on with. A full count stays
+// full.
 func (l *growingBan) Plain(used Used, now int64) Used {
 	s := l.asOf(growing(used), now)
-	s.B = s.units()
+	if s.B = s.units(); s.B == mostGrowing {
+		s.B = math.MaxUint32
+	}
 	if s.A <= now {
 		s.A = min(0, s.A)
 	}
