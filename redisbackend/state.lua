@@ -93,7 +93,7 @@ min, max = math.min, math.max
 
 -- unreadable is the error of a key whose state this version cannot have written.
 local unreadable = 'WEIR the state of a key is of another version of weir: '
-  .. 'run one version on all instances'
+  .. 'run one version on all instances; if it stays, ResetKey deletes it'
 
 -- work estimates how many microseconds this script has worked on logs and held units. From 500 on
 -- it leaves what can wait to another script.

@@ -184,6 +184,9 @@ func Parse(file, text string) ([]Table, error) {
 		}
 	}
 	r.finish()
+	if len(r.tables) == 0 && len(r.mistakes) == 0 {
+		r.mistakes = append(r.mistakes, fmt.Errorf(`%s: no table: begin one with "== " and its name`, file))
+	}
 	return r.tables, errors.Join(r.mistakes...)
 }
 
@@ -192,6 +195,7 @@ type reader struct {
 	file, place string
 	tables      []Table
 	mistakes    []error
+	seen        map[string]bool // the words above the steps that the table has
 	inWhy       bool
 }
 
@@ -206,6 +210,7 @@ func (r *reader) read(line string) error {
 	if name, begins := strings.CutPrefix(line, "== "); begins {
 		r.finish()
 		r.tables = append(r.tables, Table{Name: name, Place: r.place, Start: Begin})
+		r.seen = map[string]bool{}
 		return nil
 	}
 	if line == "" {
@@ -217,14 +222,19 @@ func (r *reader) read(line string) error {
 	}
 	word, rest, _ := strings.Cut(line, " ")
 	rest = strings.TrimSpace(rest)
-	var err error
+	err := r.head(word, rest)
+	if err != nil {
+		return err
+	}
 	switch word {
 	case "why:":
 		t.Why, r.inWhy = rest, true
 	case "start:":
 		t.Start, err = time.Parse(time.RFC3339Nano, rest)
 	case "lasts:":
-		t.Lasts, err = span(rest)
+		if t.Lasts, err = span(rest); err == nil && t.Lasts <= 0 {
+			err = fmt.Errorf("%q: want a time above 0", rest)
+		}
 	case "arithmetic":
 		t.Arithmetic = true
 	case "under":
@@ -248,6 +258,28 @@ func (r *reader) read(line string) error {
 		}
 	}
 	return err
+}
+
+// head reports a word of the whole table that occurs twice, or below steps.
+func (r *reader) head(word, rest string) error {
+	switch word {
+	case "why:", "start:", "lasts:", "arithmetic":
+	default:
+		return nil
+	}
+	for _, p := range r.table().Phases {
+		if len(p.Steps) > 0 {
+			return fmt.Errorf("%q belongs above the steps", word)
+		}
+	}
+	if r.seen[word] {
+		return fmt.Errorf("the table has a %q already", word)
+	}
+	r.seen[word] = true
+	if word == "arithmetic" && rest != "" {
+		return fmt.Errorf("%q stands alone (got %q behind it)", word, rest)
+	}
+	return nil
 }
 
 func (r *reader) table() *Table {
@@ -330,7 +362,9 @@ func step(line string, l limits.Limit) (s Step, err error) {
 			strings.TrimSpace(does))
 	}
 	var wrong [4]error
-	s.At, wrong[0] = span(words[0])
+	if s.At, wrong[0] = span(words[0]); s.At == limits.Never {
+		wrong[0] = fmt.Errorf("%q: no step is then", words[0])
+	}
 	s.Verb = Verb(words[1])
 	s.Units, wrong[1] = units(words[2])
 	rest := words[3:]
@@ -393,6 +427,9 @@ func (s *Step) wants(text string, l limits.Limit) error {
 		default:
 			wrong = fmt.Errorf("%q: use in use, reset, wait, window or delay", part)
 		}
+		if seen[name] {
+			wrong = fmt.Errorf("%q: %s is there already", part, name)
+		}
 		seen[name] = true
 		err = errors.Join(err, wrong)
 	}
@@ -419,29 +456,28 @@ func units(text string) (int64, error) {
 	return n, nil
 }
 
-// span reads "never", or durations with signs between them: "366d-1us".
+// span reads "never", or durations with signs between them: "366d-1us". Each is a whole number of
+// microseconds.
 func span(text string) (sum time.Duration, err error) {
 	if text == "never" {
 		return limits.Never, nil
 	}
-	rest := text
-	for rest != "" {
-		end := strings.IndexAny(rest[1:], "+-") + 1
-		if end == 0 {
-			end = len(rest)
+	for rest, end := text, 0; end == 0 || rest != ""; rest = rest[end:] {
+		if end = strings.LastIndexAny(rest[:min(1, len(rest))], "+-") + 1; end < len(rest) {
+			end += strings.IndexAny(rest[end:]+"+", "+-")
 		}
 		one, err := duration(rest[:end])
-		if err != nil {
+		if err != nil || one%time.Microsecond != 0 {
 			return 0, fmt.Errorf("%q is not a time such as 1m30s, 2d or 366d-1us", text)
 		}
-		sum, rest = sum+one, rest[end:]
+		sum += one
 	}
 	return sum, nil
 }
 
 func duration(text string) (time.Duration, error) {
 	if days, whole := strings.CutSuffix(text, "d"); whole {
-		n, err := strconv.Atoi(days)
+		n, err := strconv.ParseInt(days, 10, 17) // 65,535 days at most: more might overflow
 		return time.Duration(n) * 24 * time.Hour, err
 	}
 	return time.ParseDuration(text)
