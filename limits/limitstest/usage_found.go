@@ -161,7 +161,7 @@ func maxStepBack(l limits.Limit) int64 {
 	return algorithmOf(l).model.stepBack(l)
 }
 
-// sameCounting reports whether b can use a usage of a as it is, but for what [model].under changes.
+// sameCounting reports whether b can use a usage of a as it is, after what [model].under changes.
 // Limits of a kind other than rates share their states.
 func sameCounting(a, b limits.Limit) bool {
 	if a.Algorithm() != b.Algorithm() {
