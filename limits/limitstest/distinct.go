@@ -234,7 +234,7 @@ var valueCases = []testCase{
 		},
 	},
 	{
-		name: "no more values are admitted than the limit, whoever asks at once",
+		name: "no more values are admitted than the limit by those who ask at once",
 		why: "many callers come at once with different values, and each value that got in gets in " +
 			"again (DESIGN 1: exact under any concurrency)",
 		run: func(t testing.TB, h Harness) {

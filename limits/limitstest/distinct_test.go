@@ -30,7 +30,7 @@ func init() {
 			},
 			caughtBy: []string{
 				"a value costs a unit when it is new, and nothing while it is known",
-				"no more values are admitted than the limit, whoever asks at once",
+				"no more values are admitted than the limit by those who ask at once",
 				"a thousand values are exact",
 			},
 		},

@@ -156,7 +156,7 @@ func (e *entries) Set(i uint32, x Entry) { e.all[i] = x }
 func (e *entries) Link(i, next uint32)   { e.all[i].Next = next }
 
 func (e *entries) Free(i uint32) {
-	e.all[i] = Entry{Word: -1, Next: i} // whoever reads it runs in a circle
+	e.all[i] = Entry{Word: -1, Next: i} // a reader of it runs in a circle
 	e.free = append(e.free, i)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
-// floors lists the requirements that may raise a module of a program, and why. Whoever adds one makes
+// floors lists the requirements that may raise a module of a program, and why. Adding one makes
 // other people's programs move. What a floor requires itself needs no line.
 var floors = map[string]string{
 	"go": "fixes holes: releases before 1.26 get no fixes",
