@@ -167,7 +167,8 @@ func Suits[R any](rules []core.Rule[R]) error {
 		case rule.Limit.Algorithm().Holds():
 			mistake(rule, "a check sees no end of the request: limit a rate instead of what runs at once")
 		case rule.FinalCost != nil:
-			mistake(rule, "a check sees no answer, so it cannot know the final cost: remove it")
+			mistake(rule, "a check sees no answer, so it cannot know the final cost: remove it, "+
+				"and the rule counts successes, too")
 		}
 	}
 	return errors.Join(errs...)
