@@ -340,7 +340,7 @@ func TestTheAddressKeepsWhatIsSetUp(t *testing.T) {
 	value[bool](b, `(e => { e.value = 'token-bucket many'; e.dispatchEvent(new Event('change', {bubbles: true})); `+
 		`return true })(document.querySelector('.panel textarea'))`)
 	b.until("a mistake is shown where it is",
-		`document.querySelector('.panel .wrong').textContent.includes('want [algorithm] units/period')`)
+		`document.querySelector('.panel .wrong').textContent.includes('want token-bucket units/period')`)
 	value[bool](b, `history.back(), true`)
 	b.until("going back goes back", `document.querySelector('.panel h3').textContent === 'Token bucket + fixed window'`)
 }

@@ -19,7 +19,7 @@ func TestTheLimitsOfSystemsOpen(t *testing.T) {
 			"plan rate + plan quota",
 		"nginx":            "Plain|Burst|Nodelay|Delay",
 		"Envoy":            "Local + source + log in|Local + source + orders",
-		"a log-in":         "User minute + user quarter + user day|User minute|User quarter|User day",
+		"a log-in":         "Growing|Plain",
 		"a language model": "Tokens|Tokens",
 	} {
 		link := `[...document.querySelectorAll('.presets a')].find(e => e.textContent === '` + name + `')`
