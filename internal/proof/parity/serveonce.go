@@ -1,6 +1,7 @@
 package parity
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -17,5 +18,6 @@ func ServeOnce(t *testing.T, h http.Handler, http2 bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	io.Copy(io.Discard, response.Body) // to close it early would end the request of a handler that flushes
 	response.Body.Close()
 }
