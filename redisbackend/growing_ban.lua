@@ -23,7 +23,7 @@ family = {
       if a > 0 and asOf >= a + R then
         a, row = 0, 0
       end
-      if units == 0 then
+      if units == 0 and (n > 0 or row == 0) then -- a look moves no period while there is a row
         at = asOf
       end
       if n > 0 then
