@@ -12,8 +12,8 @@ cd "$dir"
 cat >go.mod <<'M'
 module finding
 go 1.25.0
-require github.com/labstack/echo/v5 v5.4.5
 M
+go get github.com/labstack/echo/v5@v5.4.5 2>/dev/null
 cat >hour_test.go <<'G'
 package finding
 

@@ -12,8 +12,8 @@ cd "$dir"
 cat >go.mod <<'M'
 module finding
 go 1.25.0
-require github.com/gofiber/fiber/v3 v3.5.0
 M
+go get github.com/gofiber/fiber/v3@v3.5.0 2>/dev/null
 cat >main.go <<'G'
 package main
 

@@ -13,8 +13,8 @@ cd "$dir"
 cat >go.mod <<'M'
 module finding
 go 1.25.0
-require github.com/didip/tollbooth/v7 v7.0.2
 M
+go get github.com/didip/tollbooth/v7@v7.0.2 2>/dev/null
 cat >main.go <<'G'
 package main
 

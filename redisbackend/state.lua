@@ -225,7 +225,7 @@ if settles then
   end
 end
 
--- familyOf returns the family of a letter, with all that state.lua asks for; nil if there is none.
+-- familyOf returns the family of a letter, with all that state.lua asks for. For another letter it returns nil.
 local made = {}
 local function familyOf(letter)
   if not made[letter] then

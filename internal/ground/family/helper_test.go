@@ -144,7 +144,7 @@ func onStored(s, stored Used) Used {
 	return Used(Log(s).On(Log(stored)))
 }
 
-// entries is the store of one log. Its first entry, with the number 0, is none.
+// entries is the store of one log. The number 0 ends a list, so no list has its first entry.
 type entries struct {
 	all  []Entry
 	free []uint32

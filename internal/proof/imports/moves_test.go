@@ -142,7 +142,7 @@ func (g graph) required(t *testing.T, release string) []string {
 }
 
 // why returns the reason for a version of a module: it is that of a floor, or one that a floor
-// requires, directly or not. It returns "" if there is none.
+// requires, directly or not. Without one it returns "".
 func (g graph) why(path, version string) string {
 	if reason := floors[path]; reason != "" {
 		return reason
