@@ -236,8 +236,7 @@ func (a *author) moveClock(exact *Exact, target *accountInPlay) {
 	if to < a.now {
 		forgettable := exact.ledger.forgettable(a.now, to)
 		for _, other := range a.accounts {
-			// In Redis a row of bans may come out some µs apart after a step back.
-			if other.isIn(forgettable) || other.limit.Lasting() > 0 {
+			if other.isIn(forgettable) {
 				other.rename()
 			}
 		}

@@ -224,6 +224,9 @@ func (a *Account) describe(
 		t.Wait = 0 // it never fits, and Describe reads no wait
 	}
 	ahead := f.asOf - f.now
+	if a.Encoded.Bans && t.InUse == 0 { // a row of bans without a period, which alone is ahead
+		ahead = 0
+	}
 	t.Reset, t.Wait = t.Reset+ahead, t.Wait+ahead
 	if t.Reset < 0 || t.Wait < 0 || max(t.Reset, t.Wait) > longestWait ||
 		!fits && t.Wait == 0 && n <= a.Encoded.Max {
