@@ -15,19 +15,17 @@ type document struct {
 	text []byte
 }
 
-// saying is in what the documents of one answering differ. The zero saying is that of no document.
+// saying is in what the documents of one answering differ that tell a wait. Others may also say what
+// the request costs.
 type saying struct {
-	retry   string // the value of Retry-After, or "" if the document depends on more than a saying
+	retry   string // the value of Retry-After; "": this is no saying
 	denied  uint64 // the rules that it names: a bit for the index of each
 	status  int
 	verdict core.Verdict
 }
 
-// saying returns what the document of o says. Without a wait it depends on the costs of rules.
+// saying returns what the document of o says.
 func (a *answering) saying(o *core.Outcome, status int, retry string) saying {
-	if retry == "" {
-		return saying{}
-	}
 	says := saying{retry: retry, status: status, verdict: o.Verdict()}
 	if !a.names(status) {
 		return says
@@ -57,7 +55,7 @@ func (a *answering) writeProblem(w http.ResponseWriter, r *http.Request, o *core
 		doc = new(document)
 	}
 	retry := answer.RetryAfter(w.Header())
-	if says := a.saying(o, status, retry); says != doc.says || retry == "" {
+	if says := a.saying(o, status, retry); says != doc.says || says.retry == "" {
 		doc.text = a.appendProblem(doc.text[:0], w, r, o, status, retry, read)
 		doc.says = says
 	}
