@@ -97,7 +97,7 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		if why := describe(err); why != c.reported {
 			c.reported = why
-			c.Logger.Warn("xds: the server is away, the limits in force stay", "server", c.Address, "error", why)
+			c.Logger.Warn("xds: there is no connection, the limits in force stay", "server", c.Address, "error", why)
 		}
 		if !sleep(ctx, wait/2+rand.N(wait/2)) { // processes that lost one server do not come back together
 			return ctx.Err()

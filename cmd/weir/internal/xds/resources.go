@@ -34,7 +34,7 @@ func documentsOf(resources []*anypb.Any) ([]descriptors.Document, error) {
 		name := cmp.Or(config.GetName(), config.GetDomain(), fmt.Sprintf("resource %d", i+1))
 		fields := map[string]any{"domain": config.GetDomain()}
 		if below := config.GetDescriptors(); len(below) > 0 {
-			fields["descriptors"] = listOf(below, fieldsOf)
+			fields["descriptors"] = listOf(grouped(below), fieldsOf)
 		}
 		documents = append(documents, descriptors.Document{Name: name, Fields: fields})
 	}
@@ -42,6 +42,34 @@ func documentsOf(resources []*anypb.Any) ([]descriptors.Document, error) {
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return documents, errors.Join(errs...)
+}
+
+// group is descriptors of one key and value, of which one at most has a limit.
+type group struct {
+	*ratelimit.RateLimitDescriptor // the one with the limit; what else a descriptor says is of its limit
+
+	below []*ratelimit.RateLimitDescriptor // of all
+}
+
+// grouped returns a list of descriptors with those of one key and value as one. Envoy Gateway sends
+// two if a policy limits each client of a range of addresses, and the range as a whole.
+func grouped(list []*ratelimit.RateLimitDescriptor) (groups []*group) {
+	type pair struct{ key, value string }
+	known := make(map[pair]*group)
+	for _, d := range list {
+		of := pair{d.GetKey(), d.GetValue()}
+		g := known[of]
+		if g == nil || g.GetRateLimit() != nil && d.GetRateLimit() != nil {
+			g = &group{RateLimitDescriptor: d}
+			known[of] = g
+			groups = append(groups, g)
+		}
+		if d.GetRateLimit() != nil {
+			g.RateLimitDescriptor = d
+		}
+		g.below = append(g.below, d.GetDescriptors()...)
+	}
+	return groups
 }
 
 // listOf returns messages as a list of maps.
@@ -54,7 +82,7 @@ func listOf[M any](messages []M, fields func(M) map[string]any) (list []any) {
 
 // fieldsOf returns a descriptor as a file has it. In a message a field that is not set has its zero
 // value.
-func fieldsOf(d *ratelimit.RateLimitDescriptor) map[string]any {
+func fieldsOf(d *group) map[string]any {
 	fields := map[string]any{"key": d.GetKey()}
 	if d.GetValue() != "" {
 		fields["value"] = d.GetValue()
@@ -62,8 +90,8 @@ func fieldsOf(d *ratelimit.RateLimitDescriptor) map[string]any {
 	if limit := d.GetRateLimit(); limit != nil {
 		fields["rate_limit"] = limitOf(limit)
 	}
-	if below := d.GetDescriptors(); len(below) > 0 {
-		fields["descriptors"] = listOf(below, fieldsOf)
+	if len(d.below) > 0 {
+		fields["descriptors"] = listOf(grouped(d.below), fieldsOf)
 	}
 	for name, is := range map[string]bool{
 		"shadow_mode": d.GetShadowMode(), "quota_mode": d.GetQuotaMode(),
