@@ -27,12 +27,13 @@ import (
 )
 
 var (
-	original = flag.String("original", "", "the `program` of envoyproxy/ratelimit; \"\": it is left out")
-	weirs    = flag.String("weir", "", "programs of weir, as `name=path`, separated by commas")
-	rows     = flag.String("rows", "calls,denied,envoy,busy", "which `tables`")
-	rounds   = flag.Int("rounds", 5, "how many `rounds`")
-	lasting  = flag.Duration("for", time.Second, "how long each `measurement` lasts")
-	as       = flag.String("as", "", "what this process does; set by the program itself")
+	original = flag.String("original", "",
+		"the `program` of envoyproxy/ratelimit; \"\": it is left out")
+	weirs   = flag.String("weir", "", "programs of weir, as `name=path`, separated by commas")
+	rows    = flag.String("rows", "calls,denied,envoy,busy", "which `tables`")
+	rounds  = flag.Int("rounds", 5, "how many `rounds`")
+	lasting = flag.Duration("for", time.Second, "how long each `measurement` lasts")
+	as      = flag.String("as", "", "what this process does; set by the program itself")
 )
 
 func main() {
@@ -87,8 +88,8 @@ type load func(s *server, at int) []time.Duration
 
 func compare(title string, all []*server, many []int, send load) {
 	peer := slices.IndexFunc(all, func(s *server) bool { return s.name == "original" })
-	fmt.Printf("\n| %s: at once | server | a second | p50 ms | p99 ms | server µs each | a second, of the original's | p99 of it |\n"+
-		"|--:|---|--:|--:|--:|--:|--:|--:|\n", title)
+	fmt.Printf("\n| %s: at once | server | a second | p50 ms | p99 ms | server µs each "+
+		"| a second, of the original's | p99 of it |\n|--:|---|--:|--:|--:|--:|--:|--:|\n", title)
 	for _, at := range many {
 		results := make([][]measurement, len(all))
 		for range *rounds {

@@ -66,7 +66,9 @@ func end(but ...*server) {
 }
 
 // start starts a program, which ends with this one, and waits until it listens on each address.
-func start(name, folder string, addresses []string, environment []string, program string, arguments ...string) *server {
+func start(
+	name, folder string, addresses, environment []string, program string, arguments ...string,
+) *server {
 	cmd := exec.Command(program, arguments...)
 	cmd.Env = append(os.Environ(), environment...)
 	cmd.Stderr, cmd.Dir = os.Stderr, folder
@@ -137,8 +139,9 @@ func startAll(redis *server, cache int) (all []*server) {
 		if name, path, ok := strings.Cut(text, "="); ok {
 			address, _ := free()
 			dir, limits := folder("limits.yaml", file)
-			all = append(all, start(name, dir, []string{address}, nil, path, "serve", "--check", "", "--operator", "",
-				"--grpc", address, "--redis", "redis://"+redis.address, "--redis-budget", "1s", limits))
+			all = append(all, start(name, dir, []string{address}, nil, path,
+				"serve", "--check", "", "--operator", "", "--grpc", address,
+				"--redis", "redis://"+redis.address, "--redis-budget", "1s", limits))
 		}
 	}
 	if *original != "" {
@@ -147,7 +150,8 @@ func startAll(redis *server, cache int) (all []*server) {
 		_, debug := free()
 		dir, _ := folder("config/limits.yaml", strings.Replace(file, "unit: year", "unit: day", 1))
 		all = append(all, start("original", dir, []string{address}, []string{
-			"BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.address, "REDIS_PIPELINE_WINDOW=150us",
+			"BACKEND_TYPE=redis", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL=" + redis.address,
+			"REDIS_PIPELINE_WINDOW=150us",
 			"RUNTIME_ROOT=" + dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_WATCH_ROOT=false",
 			"HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1",
 			"PORT=" + web, "GRPC_PORT=" + port, "DEBUG_PORT=" + debug,
@@ -247,7 +251,9 @@ type nothing struct {
 	ratelimit.UnimplementedRateLimitServiceServer
 }
 
-func (nothing) ShouldRateLimit(_ context.Context, r *ratelimit.RateLimitRequest) (*ratelimit.RateLimitResponse, error) {
+func (nothing) ShouldRateLimit(
+	_ context.Context, r *ratelimit.RateLimitRequest,
+) (*ratelimit.RateLimitResponse, error) {
 	response := &ratelimit.RateLimitResponse{OverallCode: ratelimit.RateLimitResponse_OK}
 	for range r.Descriptors {
 		response.Statuses = append(response.Statuses,
@@ -265,7 +271,7 @@ func serve(text string) {
 	}()
 	what, address, _ := strings.Cut(text, "@")
 	if what == "busy" {
-		for {
+		for n := uint(1); n != 0; n |= 1 {
 		}
 	}
 	listener, err := net.Listen("tcp", address)
