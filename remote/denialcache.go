@@ -155,7 +155,7 @@ func (c *DenialCache) Take(
 
 // Recall sets out to the denial of ch and returns true if c believes one. It asks no backend. So a
 // caller whose charges do not deny each other asks for the others alone; ch.Shadow has no meaning.
-// failing says that the inner backend has just failed: then a denial older than MaxAge answers, too.
+// failing says that the inner backend has just failed: then denials older than MaxAge answer, too.
 func (c *DenialCache) Recall(ch *backends.Charge, out *limits.Decision, failing bool) bool {
 	return lasts(ch) && c.denials.recall(ch, out, c.denials.now(), failing) == recalled
 }

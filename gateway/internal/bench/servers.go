@@ -294,7 +294,22 @@ func serve(text string) {
 
 // used returns the processor time of the server, as Linux counts it.
 func (s *server) used() time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
+	return usedBy(s.process.Pid)
+}
+
+// usedByAll returns the processor time of this program and of all servers but busy loops.
+func usedByAll() time.Duration {
+	all := usedBy(os.Getpid())
+	for _, s := range running {
+		if s.name != "busy" {
+			all += s.used()
+		}
+	}
+	return all
+}
+
+func usedBy(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		fail("%v", err)
 	}
