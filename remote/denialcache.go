@@ -146,13 +146,34 @@ func (c *DenialCache) Take(
 		if aged && cacheable(charges, i) {
 			c.denials.forget(&charges[i], sent) // the answer replaces it
 		}
-		if !out[i].Allowed && !out[i].Transient && cacheable(charges, i) &&
-			!c.mayBeLifted(&charges[i]) {
-			c.denials.remember(&charges[i], &out[i], sent)
-			c.announce(&charges[i], &out[i], sent)
+		if cacheable(charges, i) {
+			c.remember(&charges[i], &out[i], sent)
 		}
 	}
 	return nil
+}
+
+// Recall sets out to the denial of ch and returns true if c believes one. It asks no backend. So a
+// caller whose charges do not deny each other asks for the others alone; ch.Shadow has no meaning.
+// failing says that the inner backend has just failed: then denials older than MaxAge answer, too.
+func (c *DenialCache) Recall(ch *backends.Charge, out *limits.Decision, failing bool) bool {
+	return lasts(ch) && c.denials.recall(ch, out, c.denials.now(), failing) == recalled
+}
+
+// Remember keeps d, the decision on ch, if it is a denial that Take would keep. The caller had
+// asked by the instant sent. ch.Shadow has no meaning.
+func (c *DenialCache) Remember(ch *backends.Charge, d *limits.Decision, sent time.Time) {
+	if lasts(ch) {
+		c.remember(ch, d, sent.Sub(c.denials.base).Microseconds())
+	}
+}
+
+func (c *DenialCache) remember(ch *backends.Charge, d *limits.Decision, sent int64) {
+	if d.Allowed || d.Transient || c.mayBeLifted(ch) {
+		return
+	}
+	c.denials.remember(ch, d, sent)
+	c.announce(ch, d, sent)
 }
 
 // recallAny answers charges if the cache has a denial of one of them that it may believe. While
@@ -177,14 +198,16 @@ func (c *DenialCache) recallAny(
 }
 
 // cacheable reports whether the decision on charges[i] depends on that charge alone and, if it is
-// a denial, denies the request. The denial of one value says nothing about other values of the key.
+// a denial, denies the request.
 func cacheable(charges []backends.Charge, i int) bool {
-	ch := &charges[i]
+	return !charges[i].Shadow && lasts(&charges[i]) && isAlone(charges, i)
+}
+
+// lasts reports whether a denial of ch lasts until its RetryAfter. The denial of one value says
+// nothing about other values of the key.
+func lasts(ch *backends.Charge) bool {
 	traits := &algorithm.Of(ch.Limit.Algorithm()).Traits
-	if ch.Shadow || traits.Held || traits.Values || ch.Cost <= 0 && !traits.Bans {
-		return false
-	}
-	return isAlone(charges, i)
+	return !traits.Held && !traits.Values && (ch.Cost > 0 || traits.Bans)
 }
 
 // mayBeLifted reports whether a denial of ch may be over soon: this process has sent endings for

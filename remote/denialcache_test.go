@@ -296,3 +296,62 @@ func TestTheDenialOfAValueIsNotRemembered(t *testing.T) {
 		}
 	})
 }
+
+func TestACallerMayRememberWhatItAskedItself(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
+		ch := backends.Charge{Scope: "s", Key: "k", Limit: limits.FixedWindow(limits.PerHour(9)), Cost: 9, Shadow: true}
+		denial := limits.Decision{Remaining: 4, RetryAfter: time.Minute, ResetAfter: time.Minute}
+		recalls := func(want bool) {
+			t.Helper()
+			var out limits.Decision
+			switch got := cache.Recall(&ch, &out, false); {
+			case got != want:
+				t.Fatalf("recalls: %v", got)
+			case got && (out.Allowed || out.Remaining != 4 || out.Source != limits.SourceDenialCache):
+				t.Fatalf("recalls %+v", out)
+			}
+		}
+		recalls(false)
+		for _, change := range []func(*limits.Decision){
+			func(d *limits.Decision) { d.Allowed = true },
+			func(d *limits.Decision) { d.Transient = true },
+		} {
+			d := denial
+			change(&d)
+			cache.Remember(&ch, &d, time.Now())
+			recalls(false)
+		}
+		cache.Remember(&ch, &denial, time.Now().Add(-time.Minute)) // it is over
+		recalls(false)
+		cache.Remember(&ch, &denial, time.Now())
+		recalls(true)
+		time.Sleep(10 * time.Second)
+		recalls(false)
+		if !cache.Recall(&ch, new(limits.Decision), true) {
+			t.Error("a failing backend has denials forgotten")
+		}
+		cache.Remember(&ch, &denial, time.Now())
+		if err := cache.Reset(t.Context(), "s", "k"); err != nil {
+			t.Fatal(err)
+		}
+		recalls(false)
+		cache.Remember(&ch, &denial, time.Now().Add(-time.Microsecond)) // asked before the reset
+		recalls(false)
+	})
+}
+
+func TestNoCallerRemembersWhatMayBeOverAtAnyTime(t *testing.T) {
+	bubble(t, func(t *testing.T, inner *counted, cache *remote.DenialCache) {
+		hour := limits.PerHour(1)
+		for _, ch := range []backends.Charge{
+			{Scope: "s", Key: "k", Limit: limits.FixedWindow(hour)}, // costs nothing
+			{Scope: "s", Key: "k", Limit: limits.Distinct(hour), Cost: 1},
+			{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Cost: 1},
+		} {
+			cache.Remember(&ch, &limits.Decision{RetryAfter: time.Minute}, time.Now())
+			if cache.Recall(&ch, new(limits.Decision), false) {
+				t.Errorf("recalls a denial of %v, cost %d", ch.Limit, ch.Cost)
+			}
+		}
+	})
+}

@@ -31,6 +31,28 @@ func ExampleNewDenialCache() {
 	// denied by denial-cache
 }
 
+// A caller that counts each charge apart asks the backend for those alone that no denial answers.
+func ExampleDenialCache_Recall() {
+	far := memory.MustNew(memory.Options{})
+	cache := remote.MustNewDenialCache(far, remote.DenialCacheOptions{})
+	charge := backends.Charge{
+		Scope: "calls", Key: "ann", Limit: limits.FixedWindow(limits.PerDay(1)), Cost: 2, Shadow: true,
+	}
+
+	out := make([]limits.Decision, 1)
+	fmt.Println(cache.Recall(&charge, &out[0], false))
+
+	sent := time.Now()
+	if err := cache.Take(context.Background(), []backends.Charge{charge}, out); err != nil {
+		fmt.Println(err)
+	}
+	cache.Remember(&charge, &out[0], sent)
+	fmt.Println(cache.Recall(&charge, &out[0], false), out[0].Allowed)
+	// Output:
+	// false
+	// true false
+}
+
 // The first charges of a busy key ask the backend; then a block is spent.
 func ExampleNewLeaseCache() {
 	shared := memory.MustNew(memory.Options{}) // in place of Redis

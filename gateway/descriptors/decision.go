@@ -20,8 +20,13 @@ type decision struct {
 	planned []planned
 	charges []backends.Charge
 	out     []limits.Decision
+	known   []bool // by charge: the decision is remembered, so no backend is asked
 	key     []byte
 	sharing int64 // among how many processes the limits are divided
+
+	// of the charges that are asked for, while others are known
+	asked []backends.Charge
+	got   []limits.Decision
 }
 
 // planned is a descriptor while it is decided.
@@ -42,7 +47,11 @@ func (d *decision) release() {
 	clear(d.planned)
 	clear(d.charges)
 	clear(d.out)
+	clear(d.known)
+	clear(d.asked)
+	clear(d.got)
 	d.domain, d.planned, d.charges, d.out, d.key = nil, d.planned[:0], d.charges[:0], d.out[:0], d.key[:0]
+	d.known, d.asked, d.got = d.known[:0], d.asked[:0], d.got[:0]
 	if cap(d.charges) <= maxDescriptors {
 		decisions.Put(d)
 	}
@@ -68,6 +77,7 @@ func (d *decision) plan(r *Request) (n int, invalid error) {
 	}
 	d.setCosts()
 	d.out = slices.Grow(d.out[:0], len(d.charges))[:len(d.charges)]
+	d.known = slices.Grow(d.known[:0], len(d.charges))[:len(d.charges)]
 	return n, invalid
 }
 
@@ -182,14 +192,14 @@ func (d *decision) share(n int64) {
 func (d *decision) take(ctx context.Context, b backends.Backend) error {
 	if d.isTwice() {
 		for i := range d.charges {
-			if err := call.Take(ctx, b, d.charges[i:i+1], d.out[i:i+1]); err != nil {
+			if err := d.ask(ctx, b, i, i+1); err != nil {
 				return err
 			}
 		}
 		d.alignSteps()
 		return nil
 	}
-	if err := call.Take(ctx, b, d.charges, d.out); err != nil {
+	if err := d.ask(ctx, b, 0, len(d.charges)); err != nil {
 		return err
 	}
 	if d.domain.allOrNothing || !d.isStuck() {
@@ -198,7 +208,35 @@ func (d *decision) take(ctx context.Context, b backends.Backend) error {
 	for i := range d.charges { // one window has no room: the others are charged without it
 		d.charges[i].Shadow = true
 	}
-	return call.Take(ctx, b, d.charges, d.out)
+	return d.ask(ctx, b, 0, len(d.charges))
+}
+
+// ask has b decide the charges from first to end, without those that are known.
+func (d *decision) ask(ctx context.Context, b backends.Backend, first, end int) error {
+	if !slices.Contains(d.known[first:end], true) {
+		return call.Take(ctx, b, d.charges[first:end], d.out[first:end])
+	}
+	d.asked = d.asked[:0]
+	for i := first; i < end; i++ {
+		if !d.known[i] {
+			d.asked = append(d.asked, d.charges[i])
+		}
+	}
+	if len(d.asked) == 0 {
+		return nil
+	}
+	d.got = slices.Grow(d.got[:0], len(d.asked))[:len(d.asked)]
+	if err := call.Take(ctx, b, d.asked, d.got); err != nil {
+		return err
+	}
+	next := 0
+	for i := first; i < end; i++ {
+		if !d.known[i] {
+			d.out[i] = d.got[next]
+			next++
+		}
+	}
+	return nil
 }
 
 // alignSteps subtracts from what each step left of a window by unit what the later steps took of
@@ -219,7 +257,7 @@ func (d *decision) alignSteps() {
 // isStuck reports whether a window by unit took nothing, since its charge did not fit.
 func (d *decision) isStuck() bool {
 	for i := range d.charges {
-		if !d.charges[i].Shadow && !d.out[i].Allowed {
+		if !d.charges[i].Shadow && !d.out[i].Allowed && !d.known[i] {
 			return true
 		}
 	}
@@ -389,6 +427,15 @@ func (d *decision) mostOf(p *planned, l *limit) int64 {
 	return (min(int64(units), maxRequests) + d.sharing - 1) / d.sharing
 }
 
+// isOver reports whether the j-th charge, one of p, was denied, or left its window by unit above the
+// limit.
+func (d *decision) isOver(p *planned, j int) bool {
+	if l := &p.limits[j-p.first]; !l.native {
+		return windowUnits-d.out[j].Remaining > d.mostOf(p, l)
+	}
+	return !d.out[j].Allowed
+}
+
 // usedBefore returns how many units of its window were used before the j-th charge. Remaining
 // is what all charges of the request have left of it, or what it had if there was no room.
 func (d *decision) usedBefore(j int) int64 {
@@ -408,13 +455,16 @@ func (d *decision) usedBefore(j int) int64 {
 func (d *decision) isRefund(k int) bool { return d.charges[k].Lasts > 0 }
 
 // untilTurn returns the wait until the window by unit turns, in whole seconds.
-func untilTurn(l *limit, at int64) time.Duration {
+func untilTurn(l *limit, at int64) time.Duration { return inSeconds(untilEnd(l, at)) }
+
+// untilEnd returns the wait until the window by unit ends.
+func untilEnd(l *limit, at int64) time.Duration {
 	if l.limit.Period() != "" {
 		_, end, _ := l.limit.Window(time.UnixMicro(at))
-		return inSeconds(end.Sub(time.UnixMicro(at)))
+		return end.Sub(time.UnixMicro(at))
 	}
 	period := l.limit.Rate().Period
-	return inSeconds(period - time.Duration(at)*time.Microsecond%period)
+	return period - time.Duration(at)*time.Microsecond%period
 }
 
 // inSeconds rounds a wait up to whole seconds.

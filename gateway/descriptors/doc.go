@@ -38,6 +38,11 @@
 // the calendar, in UTC; the original takes 30 and 365 days. With a unit_multiplier above 1, a
 // window has as many units, and a month is 30 days.
 //
+// A backend with a denial cache, such as one of package redisbackend, is not asked for a key that is
+// over its limit: until the wait is over, for ten seconds at most, the process answers by itself.
+// Such a request is not counted. If units are then refunded, or the limit is raised, less stands in the way.
+// What is remembered is how much of a window is used, so a changed limit is in force at once.
+//
 // Descriptors count apart from each other: one that is over keeps none of the others from
 // being charged. The same descriptor twice in one request is charged twice, in order.
 //

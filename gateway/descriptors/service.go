@@ -53,6 +53,7 @@ type Options struct {
 // Service decides requests by the limits of a [Config]. It is safe for concurrent use.
 type Service struct {
 	backend, fallback backends.Backend
+	denials           denials // of backend
 	instances         int
 	turns             *turns.Table // nil: no turns are promised
 	inForce           atomic.Pointer[snapshot]
@@ -106,6 +107,7 @@ func New(config *Config, o Options) (*Service, error) {
 	if s.fallback == nil {
 		s.fallback = memory.MustNew(memory.Options{})
 	}
+	s.denials = denialsOf(s.backend)
 	s.Replace(config)
 	return s, nil
 }
@@ -181,16 +183,25 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	return a, nil
 }
 
-// take decides the charges by the backend. If it fails, the domain says what follows.
+// take decides the charges by the backend and what it remembers. If it fails, the domain says what
+// follows for charges that no denial answers.
 func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
+	if s.denials.recall(d, false) {
+		return Backend, nil
+	}
+	sent := time.Now()
 	err := d.take(ctx, s.backend)
 	if err == nil {
+		s.denials.remember(d, sent)
 		return Backend, nil
 	}
 	if ctx.Err() != nil {
 		return NotCounted, ctx.Err()
 	}
 	s.failing.Note(err)
+	if s.denials.recall(d, true) {
+		return Backend, nil
+	}
 	switch d.domain.onFailure {
 	case open:
 		return Open, nil

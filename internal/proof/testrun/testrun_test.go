@@ -28,7 +28,7 @@ var starters = []string{
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
 	"cmd/weir/playground/generate/main.go",
-	"gateway/internal/bench/main.go",
+	"gateway/internal/bench/servers.go",
 	"internal/proof/contracts/*.go",
 	"internal/proof/reading/main.go",
 	".ci/*.go",

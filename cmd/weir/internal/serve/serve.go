@@ -135,6 +135,7 @@ func Run(ctx context.Context, config Config) error {
 		}
 	}()
 	defer s.closeAll()
+	defer spaceCollections()()
 	if err := s.load(); err != nil {
 		return err
 	}
