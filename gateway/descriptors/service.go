@@ -56,6 +56,7 @@ type Service struct {
 	instances         int
 	turns             *turns.Table // nil: no turns are promised
 	inForce           atomic.Pointer[snapshot]
+	flights           flights
 	counts            registry
 	failing, invalid  minutely.Log
 	replacing         sync.Mutex
@@ -106,6 +107,7 @@ func New(config *Config, o Options) (*Service, error) {
 	if s.fallback == nil {
 		s.fallback = memory.MustNew(memory.Options{})
 	}
+	s.flights = newFlights(s.backend, s.fallback)
 	s.Replace(config)
 	return s, nil
 }
@@ -160,6 +162,11 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 		s.counts.invalid.Add(1)
 		err = nil
 	}
+	if err == nil {
+		if failed := s.flights.land(ctx, of); failed != nil {
+			s.failing.Note(failed) // the units end after the hold time
+		}
+	}
 	if err == nil && len(of.charges) > 0 {
 		a.Source, err = s.take(ctx, of)
 	}
@@ -169,6 +176,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	}
 	if a.Source != Open {
 		s.refund(ctx, of, a.Source)
+		if failed := s.flights.taken(ctx, of, a.Source); failed != nil {
+			s.failing.Note(failed)
+		}
 	}
 	of.conclude(&a)
 	if s.turns != nil && a.Over {
@@ -180,7 +190,15 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 
 // take decides the charges by the backend. If it fails, the domain says what follows.
 func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
-	err := d.take(ctx, s.backend)
+	lends, err := d.lends(), error(nil)
+	if lends {
+		s.flights.name(d)
+	}
+	if lends && !s.flights.canLend {
+		err = errCannotLend
+	} else {
+		err = d.take(ctx, s.backend)
+	}
 	if err == nil {
 		return Backend, nil
 	}
