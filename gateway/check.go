@@ -165,7 +165,8 @@ func Suits[R any](rules []core.Rule[R]) error {
 		switch {
 		case rule.Mode == core.Disabled:
 		case rule.Limit.Algorithm().Holds():
-			mistake(rule, "a check sees no end of the request: limit a rate instead of what runs at once")
+			mistake(rule, "a check sees no end of the request: limit a rate, or put "+
+				"`algorithm: concurrent` into a file of limits by descriptors, whose proxy tells the end")
 		case rule.FinalCost != nil:
 			mistake(rule, "a check sees no answer, so it cannot know the final cost: remove it, "+
 				"and the rule counts successes, too")

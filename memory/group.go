@@ -31,6 +31,7 @@ type part struct {
 	value uint64   // that of all charges on the key
 	lead  int      // index of the first charge on the same key, which decides for all of them
 	lasts int64    // the longest Charge.Lasts on the key, in microseconds
+	lends int64    // the longest Charge.Lends on the key, in microseconds
 	sum   [2]int64 // by kind: the cost of all charges on the key
 	has   [2]bool  // by kind: the key has charges of it
 
@@ -86,6 +87,7 @@ func (g *group) identify() error {
 			return fmt.Errorf("memory: %w", err)
 		}
 		lead.lasts = max(lead.lasts, ch.Lasts.Microseconds())
+		lead.lends = max(lead.lends, ch.Lends.Microseconds())
 		lead.has[kindOf(ch)] = true
 		sum := &lead.sum[kindOf(ch)]
 		*sum = arith.Sum(*sum, ch.Cost)
@@ -142,7 +144,7 @@ func (g *group) decideLocked() {
 		}
 		sh := g.memory.shardOf(p.hash)
 		if p.limit.Held {
-			p.used = family.Used{A: sh.held.of(p.hash)}
+			p.used = family.Used{A: sh.unitsHeldLocked(p, g.now)}
 		} else {
 			// A Take stores a converted state, even if the group is then denied.
 			p.used, p.displaced = sh.loadLocked(sh.table.find(p.hash), p.limit, g.now, !g.peeking)
@@ -207,7 +209,12 @@ func (g *group) decideLeadLocked(p *part, sh *shard) {
 // storeLeadLocked stores the new state of the key of the lead p. sh is the shard of the key.
 func (g *group) storeLeadLocked(p *part, sh *shard) {
 	if p.limit.Held {
-		sh.heldLocked().set(p.hash, p.used.A)
+		table := sh.heldLocked()
+		if p.lends > 0 {
+			table.loans.lend(table, p.hash, p.value, p.used.A-table.of(p.hash), g.now+p.lends)
+			return
+		}
+		table.set(p.hash, p.used.A)
 		return
 	}
 	e := sh.table.find(p.hash)

@@ -6,6 +6,7 @@ package memory
 type heldTable struct {
 	slots []heldSlot // a power of two of them
 	used  int        // at most half of them
+	loans loans      // of the units that end by themselves
 }
 
 type heldSlot struct {

@@ -295,6 +295,10 @@ func (m *Memory) settleOne(e *backends.Ending, s *limits.Settlement) {
 	if e.Final == e.Taken || e.Final < 0 || e.Taken < 0 {
 		return
 	}
+	if e.Lends > 0 {
+		m.settleLoan(e, s)
+		return
+	}
 	if algorithm.Of(e.Limit.Algorithm()).Held {
 		m.hold(e.Scope, e.Key, e.Final-e.Taken)
 		s.Returned, s.Charged = max(0, e.Taken-e.Final), max(0, e.Final-e.Taken)
@@ -336,6 +340,26 @@ func (m *Memory) hold(scope, key string, n int64) {
 	sh.mu.Unlock()
 }
 
+// settleLoan lends units to a holder, whether they fit or not, or takes them back.
+func (m *Memory) settleLoan(e *backends.Ending, s *limits.Settlement) {
+	hash := m.limits.keys.Key(m.limits.hashScope(e.Scope, algorithm.Held), e.Key)
+	now, sh := m.clock.now(), m.shardOf(hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now = sh.nowLocked(now)
+	table := sh.heldLocked()
+	table.loans.endUntil(table, now)
+	if n := e.Final - e.Taken; n > 0 {
+		table.loans.lend(table, hash, e.Value, n, now+e.Lends.Microseconds())
+		s.Charged = n
+		return
+	}
+	s.Returned = table.loans.takeBack(table, hash, e.Value, e.Taken-e.Final)
+}
+
+// Lends implements [backends.Lender].
+func (m *Memory) Lends() bool { return true }
+
 // Reset implements [backends.Resetter]. It resets the states of all kinds of limits, one after the
 // other. Units of concurrency limits stay held. If the store has
 // displaced keys, a key that was reset may start from the summary of displaced keys instead of
@@ -364,6 +388,9 @@ func (m *Memory) Count(context.Context) (int, error) {
 	for i := range m.shards {
 		sh := &m.shards[i]
 		sh.mu.Lock()
+		if sh.held != nil {
+			sh.held.loans.endUntil(sh.held, max(now, sh.latest))
+		}
 		live += sh.held.len()
 		for b := range sh.table.buckets {
 			for p := range sh.table.buckets[b] {

@@ -299,3 +299,17 @@ func (sh *shard) heldLocked() *heldTable {
 	}
 	return sh.held
 }
+
+// unitsHeldLocked returns how many units the key of p holds. If p borrows units, and there is no
+// room for another loan, it returns the limit: then nothing fits.
+func (sh *shard) unitsHeldLocked(p *part, now int64) int64 {
+	if sh.held == nil {
+		return 0
+	}
+	sh.held.loans.endUntil(sh.held, now)
+	units := sh.held.of(p.hash)
+	if p.lends > 0 && len(sh.held.loans.byEnd) >= sh.table.largest*bucketSlots {
+		return max(units, p.limit.Max)
+	}
+	return units
+}

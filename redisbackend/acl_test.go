@@ -20,6 +20,7 @@ const (
 	aclDecide  = "+evalsha +eval +time +get +exists +getrange +set +del"
 	aclLogs    = "+strlen +setrange +pexpire"
 	aclHolds   = "+zadd +zrem +zcard +zcount +zrange +zremrangebyrank +pexpire"
+	aclLends   = "+zscore"
 	aclBeats   = "+zadd +zrem +zcard +zremrangebyscore +pexpire"
 	aclCheck   = "+info"
 	aclCluster = "+cluster|slots"
@@ -30,7 +31,9 @@ const (
 func TestTheDocumentsListWhatToAllow(t *testing.T) {
 	text, err := os.ReadFile("../docs/redis.md")
 	ok(t, err)
-	for _, list := range []string{aclDecide, aclLogs, aclHolds, aclBeats, aclCheck, aclCluster, aclMasters, aclRing} {
+	for _, list := range []string{
+		aclDecide, aclLogs, aclHolds, aclLends, aclBeats, aclCheck, aclCluster, aclMasters, aclRing,
+	} {
 		if !strings.Contains(string(text), "`"+list+"`") {
 			t.Errorf("docs/redis.md has no `%s`", list)
 		}
@@ -145,6 +148,32 @@ func holdsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.B
 	return nil
 }
 
+// lendsEverything has units lent and taken back, with a holder and without one.
+func lendsEverything(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) error {
+	for holder := range uint64(2) {
+		if err := admin.ScriptFlush(ctx).Err(); err != nil {
+			return err
+		}
+		c := charge("lent", "k", limits.Concurrent(3), 1)
+		c.Value, c.Lends = holder<<40, time.Minute
+		out, settled := make([]limits.Decision, 1), make([]limits.Settlement, 1)
+		for range 3 {
+			if err := b.Take(ctx, []backends.Charge{c}, out); err != nil {
+				return err
+			}
+		}
+		e := endingOf(c, out[0], 0)
+		e.Value, e.Lends, e.Taken = c.Value, c.Lends, 4
+		if err := b.Settle(ctx, []backends.Ending{e}, settled); err != nil {
+			return err
+		}
+		if settled[0].Err != nil || settled[0].Returned != 3 {
+			return fmt.Errorf("%+v, want 3 units", settled[0])
+		}
+	}
+	return nil
+}
+
 // beatsOnce has b counted, and then no more.
 func beatsOnce(ctx context.Context, admin *redis.Client, b *redisbackend.Bare) error {
 	if err := admin.ScriptFlush(ctx).Err(); err != nil {
@@ -181,6 +210,9 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 		"all but logs": {aclDecide, "", func() error { return decidesEverything(t.Context(), admin, b, others) }},
 		"logs":         {aclLogs, aclDecide, func() error { return decidesEverything(t.Context(), admin, b, logs) }},
 		"holds":        {aclHolds, aclDecide, func() error { return holdsEverything(t.Context(), admin, b) }},
+		"lends": {aclLends, aclDecide + " " + aclHolds, func() error {
+			return lendsEverything(t.Context(), admin, b)
+		}},
 		"beats":        {aclBeats, aclDecide, func() error { return beatsOnce(t.Context(), admin, b) }},
 		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
 	} {

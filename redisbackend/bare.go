@@ -149,6 +149,9 @@ func (b *Bare) Settle(
 	return b.settlements.settle(ctx, endings, out)
 }
 
+// Lends implements [backends.Lender].
+func (b *Bare) Lends() bool { return true }
+
 // Reset implements [backends.Resetter]. It resets the states of all kinds of limits. Units of
 // concurrency limits stay held.
 func (b *Bare) Reset(ctx context.Context, scope, key string) (err error) {

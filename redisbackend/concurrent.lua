@@ -14,6 +14,10 @@
 -- count. Takings remove such units; denied requests and peeks write nothing. A process that died
 -- may leave many, so a taking removes 500 at most, and corrects as many.
 --
+-- Units may be lent for a time, which is P then: no process renews them, and any may take them
+-- back. Their ids begin with 66, or if they have a holder with 67, 7 bytes of its number, and 4 of
+-- a counter, which is 0 for its first unit. All units of a holder end at one instant.
+--
 -- In memory a state has
 --
 --   a        the units that count
@@ -30,18 +34,7 @@ family = {
 }
 
 if states then
-  local byte, char = string.byte, string.char
-
-  -- following returns the n-th id after id.
-  local function following(id, n)
-    local bytes = { byte(id, 7, 12) }
-    for i = 6, 1, -1 do
-      n = n + bytes[i]
-      bytes[i] = n % 256
-      n = floor(n / 256)
-    end
-    return sub(id, 1, 6) .. char(unpack(bytes))
-  end
+  --- ids
 
   -- stepBack corrects those of the latest n units, or of the latest 500, whose ends are too far
   -- away. The very latest is one of them, unless processes have different hold times.
@@ -83,19 +76,31 @@ if states then
   -- write adds the taken units before it removes those past their ends. A server without memory
   -- refuses only the first command that writes.
   family.write = function(s)
-    local ends, taken = digits(now + s.limit.P), s.a - s.held
+    local last, taken, over = now + s.limit.P, s.a - s.held, s.over
+    local isNamed = byte(s.firstID) == 67
+    if isNamed then -- those that the holder has end with these
+      local has, ends = unitsOf(s.key, s.firstID)
+      over = over - taken -- and more by what is added: ids past their ends are used again
+      taken, last = taken + has, math.max(last, ends)
+    end
+    local ends = digits(last)
     for i = 0, taken - 1, 500 do
       local arguments = {}
       for j = i, min(i + 500, taken) - 1 do
         arguments[#arguments + 1] = ends
         arguments[#arguments + 1] = following(s.firstID, j)
       end
-      redis.call('ZADD', s.key, unpack(arguments))
+      local added = redis.call('ZADD', s.key, unpack(arguments))
+      over = over + (isNamed and added or 0)
     end
-    redis.call('PEXPIRE', s.key, expiry(s.limit.P))
-    if s.over > 0 and work < 500 then
-      work = work + min(s.over, 500) / 8
-      redis.call('ZREMRANGEBYRANK', s.key, 0, min(s.over, 500) - 1)
+    local wait = s.limit.P
+    if byte(s.firstID) >= 66 then -- others may have been lent for longer
+      wait = tonumber(redis.call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) - now
+    end
+    redis.call('PEXPIRE', s.key, expiry(wait))
+    if over > 0 and work < 500 then
+      work = work + min(over, 500) / 8
+      redis.call('ZREMRANGEBYRANK', s.key, 0, min(over, 500) - 1)
     end
   end
 end

@@ -207,7 +207,7 @@ func HeldName(b *Bare, scope, key string) string { return b.servers.encoder.Held
 
 // Forget has b neither renew nor release what it holds.
 func Forget(b *Bare, c backends.Charge, d limits.Decision) {
-	b.holds.forget(idRange{HeldName(b, c.Scope, c.Key), d.Ticket, c.Cost})
+	b.holds.forget(idRange{key: HeldName(b, c.Scope, c.Key), first: d.Ticket, count: c.Cost})
 }
 
 // Holding is how many charges b holds units for, and how many units it has yet to release.

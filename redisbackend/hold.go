@@ -1,6 +1,7 @@
 package redisbackend
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -46,8 +47,9 @@ const (
 // idRange is units of one key with consecutive ids.
 type idRange struct {
 	key   string // its name in Redis
-	first int64
+	first int64  // of lent units 0: it is not known which
 	count int64
+	loan  wire.Loan // of lent units, which are never renewed
 }
 
 // holds is what this process holds, and what it still has to release.
@@ -100,9 +102,16 @@ func newHold(ids idRange, mayReappear bool) *hold {
 
 // errandFor returns an errand for k: a renewal while its request runs, a release afterwards.
 func (h *holds) errandFor(ctx context.Context, k *hold) *line.Errand {
+	if k.loan.Lends > 0 && k.first == 0 {
+		var holder []byte
+		if k.loan.Holder != 0 {
+			holder = h.servers.encoder.AppendID(nil, k.loan, 0)
+		}
+		return h.servers.errand(ctx, &takeBackScript, k.key, 1, k.count, k.count, holder)
+	}
 	ids := make([]byte, 0, k.count*wire.IDLength)
 	for j := range k.count {
-		ids = h.servers.encoder.AppendID(ids, k.first+j)
+		ids = h.servers.encoder.AppendID(ids, k.loan, k.first+j)
 	}
 	weight := 1 + int(k.count/wire.UnitsWeight)
 	if !k.isForRelease() {
@@ -167,28 +176,43 @@ func (h *holds) releasesOf(
 		if !algorithm.Of(e.Limit.Algorithm()).Held {
 			continue
 		}
-		out[i].Returned = e.Taken
-		if e.Taken > 0 {
-			ids := idRange{h.servers.encoder.HeldName(e.Scope, e.Key), e.Ticket, e.Taken}
+		name := h.servers.encoder.HeldName(e.Scope, e.Key)
+		ids := idRange{key: name, first: e.Ticket, count: e.Taken}
+		switch {
+		case e.Taken <= 0:
+		case e.Lends > 0:
+			ids.first, ids.loan = 0, wire.Loan{Lends: e.Lends, Holder: e.Value}
+			k := newHold(ids, false)
+			k.endsBy = h.lastEnd(k)
+			ended = append(ended, heldEnding{k, &out[i]})
+		default:
+			out[i].Returned = e.Taken
 			ended = append(ended, heldEnding{h.forget(ids), &out[i]})
 		}
 	}
 	return ended
 }
 
-// recordReleases records the results of releases. One that failed is retried, and a hold that may
-// reappear is released twice. If maxUnreleased units already wait, or h is closed, neither is done.
-// A failed release is then the error of its ending. The units end by themselves.
-func (h *holds) recordReleases(ended []heldEnding, errs []error) {
+// recordReleases records the results of releases, in the order of their errands. One that failed is
+// retried, and a hold that may reappear is released twice. If maxUnreleased units already wait, or h
+// is closed, neither is done. A failed release is then the error of its ending. The units end by
+// themselves.
+//
+// Lent units without a holder are taken back at most once: else those of another request would be.
+func (h *holds) recordReleases(ended []heldEnding, errands []*line.Errand, errs []error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now()
 	for i, e := range ended {
-		err := errs[i]
+		err, loan := errs[i], e.hold.loan
+		if err == nil && loan.Lends > 0 {
+			e.out.Returned = errands[i].Numbers[0]
+		}
 		if err == nil && !e.hold.mayReappear {
 			continue
 		}
-		if h.countUnreleasedLocked(e.hold) {
+		isUnknown := loan.Lends > 0 && loan.Holder == 0 && h.servers.lines.MayHaveRun(err)
+		if !isUnknown && h.countUnreleasedLocked(e.hold) {
 			h.releasedLocked(e.hold, now, err)
 		} else if err != nil {
 			*e.out = limits.Settlement{Err: fmt.Errorf("redisbackend: settle: %w", err)}
@@ -202,7 +226,7 @@ func (h *holds) forget(ids idRange) *hold {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ended := newHold(ids, false)
-	ended.endsBy = h.lastEnd()
+	ended.endsBy = h.lastEnd(ended)
 	if k := h.running[ids.first]; k != nil {
 		delete(h.running, ids.first)
 		k.leaveList()
@@ -212,9 +236,11 @@ func (h *holds) forget(ids idRange) *hold {
 	return ended
 }
 
-// lastEnd returns the latest instant at which units that are held now end by themselves. A call
-// that takes or renews them may still be under way.
-func (h *holds) lastEnd() time.Time { return time.Now().Add(2*line.CallTimeout + h.holdTime) }
+// lastEnd returns the latest instant at which the units of k, which are held now, end by themselves.
+// A call that takes or renews them may still be under way.
+func (h *holds) lastEnd(k *hold) time.Time {
+	return time.Now().Add(2*line.CallTimeout + cmp.Or(k.loan.Lends, h.holdTime))
+}
 
 // releaseLater releases units for which no caller waits. mayReappear is true if a taking without a
 // reply may arrive after the release. If maxUnreleased units already wait, or h is closed, the
@@ -228,7 +254,7 @@ func (h *holds) releaseLater(ranges []idRange, mayReappear bool) {
 	now := time.Now()
 	for _, ids := range ranges {
 		k := newHold(ids, mayReappear)
-		k.endsBy = h.lastEnd()
+		k.endsBy = h.lastEnd(k)
 		if ids.count > 0 && h.countUnreleasedLocked(k) {
 			h.sendLocked(now, k)
 		}

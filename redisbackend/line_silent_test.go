@@ -67,7 +67,7 @@ func TestRenewalsDoNotPileUpWhileAServerIsSilent(t *testing.T) {
 		const units = 2000
 		b := MustNewBare(&answering{answer: silence}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		for i := range units {
-			b.holds.add(idRange{HeldName(b, "s", fmt.Sprint(i)), b.servers.encoder.Issue(1), 1})
+			b.holds.add(idRange{key: HeldName(b, "s", fmt.Sprint(i)), first: b.servers.encoder.Issue(1), count: 1})
 		}
 		for range 5 {
 			time.Sleep(minHoldTime)
@@ -101,7 +101,7 @@ func TestTheSecondReleaseIsLaterThanAnyRenewal(t *testing.T) {
 			}
 		}}, BareOptions{HashTag: "one", HoldTime: minHoldTime})
 		id := b.servers.encoder.Issue(1)
-		b.holds.add(idRange{HeldName(b, "s", "k"), id, 1})
+		b.holds.add(idRange{key: HeldName(b, "s", "k"), first: id, count: 1})
 		held.Store(true)
 		time.Sleep(minHoldTime/3 + b.holds.slack() + time.Millisecond) // the renewal has just begun
 		e := backends.Ending{Scope: "s", Key: "k", Limit: limits.Concurrent(1), Taken: 1, Ticket: id}

@@ -6,8 +6,8 @@
 local function quickRead(charge, key, text, takes)
   local family = charge.family
   if family.held then
-    if takes and (charge.n ~= 1 or charge.shadow) then
-      return nil -- take.lua adds one unit, state.lua several
+    if takes and (charge.n ~= 1 or charge.shadow or (string.byte(charge.ids) or 0) >= 66) then
+      return nil -- take.lua adds one unit, state.lua several and those that are lent
     end
     -- No unit may be past its end, and none may end later than one that is taken now.
     local held, latest = redis.pcall('ZCARD', key), format(whole, now + charge.P)

@@ -23,7 +23,7 @@ func file(name string) string {
 //	takeScript    clock, take with families, one, writes, charge and quick_read inside: enough for
 //	              most calls
 //	              families, products, serial, bucket_ring: where a limit needs them
-//	              debt, state, convert, read: for a state that quick_read does not read
+//	              debt, state, convert, read, ids: for a state that quick_read does not read
 //	settleScript  clock, products, bucket_ring, serial, debt, state with families and convert,
 //	              settle
 var (
@@ -53,8 +53,10 @@ var (
 		"local errorOf, noteTaken, write\n" +
 		"local function writeText(key, text, expiry) redis.call('SET', key, text, 'PX', expiry) end\n" +
 		stateSource + file("settle"))
-	beatScript    = line.NewScript(file("beat"))
-	renewScript   = line.NewScript(replace(file("renew"), "error", errorSource))
+	beatScript     = line.NewScript(file("beat"))
+	renewScript    = line.NewScript(replace(file("renew"), "error", errorSource))
+	takeBackScript = line.NewScript(
+		replace(file("take_back"), "error", errorSource, "ids", file("ids")))
 	releaseScript = line.NewScript(replace(file("release"), "error", errorSource))
 	checkScript   = line.NewScript(replace(file("check"), "error", errorSource))
 	whoScript     = file("who")
@@ -67,7 +69,7 @@ func familyChain() string {
 	word := "if"
 	for _, f := range wire.Families() {
 		letters := strings.Join(strings.Split(f.Letters, ""), "' or letter == '")
-		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, file(f.File))
+		fmt.Fprintf(&b, "%s letter == '%s' then\n%s", word, letters, replace(file(f.File), "ids", file("ids")))
 		word = "elseif"
 	}
 	return b.String() + "end\n"

@@ -49,7 +49,7 @@ func (st *settlements) settle(
 	for i, s := range tasks {
 		s.record(errands[i], errs[i])
 	}
-	st.holds.recordReleases(releases, errs[len(tasks):])
+	st.holds.recordReleases(releases, errands[len(tasks):], errs[len(tasks):])
 	tasks, errands = st.withRightPeriods(tasks), nil
 	for _, s := range tasks {
 		errands = append(errands, st.servers.settling(ctx, &s.ending))

@@ -30,13 +30,23 @@ func (t *takeJob) prepare(ctx context.Context, g *giveBacks, accounts []wire.Acc
 		t.Keys = append(t.Keys, a.Name)
 		if !m.Peeks && a.Encoded.Held {
 			t.HasOwnArgs, t.Once = true, true
-			t.ids = append(t.ids, idRange{a.Name, a.Ticket, a.Held()})
+			t.ids = append(t.ids, idsOf(a))
 		}
 	}
 	t.Args = t.taking.AppendArguments(t.Args[:0], &g.servers.encoder.IDs)
 	if t.Replied == nil {
 		t.Replied = make(chan struct{}, 1)
 	}
+}
+
+// idsOf returns the units that a may come to hold. If they have a holder, the script chooses the
+// ids.
+func idsOf(a *wire.Account) idRange {
+	ids := idRange{a.Name, a.Ticket, a.Held(), a.Loan}
+	if a.Loan.Holder != 0 {
+		ids.first = 0
+	}
+	return ids
 }
 
 // reset empties t for reuse. No call may use t any more.
@@ -95,7 +105,7 @@ func (t *takeJob) Reissue() {
 		a := &t.taking.Accounts[i]
 		if a.Encoded.Held {
 			a.Ticket = ids.Issue(a.Held())
-			t.ids = append(t.ids, idRange{a.Name, a.Ticket, a.Held()})
+			t.ids = append(t.ids, idsOf(a))
 		}
 	}
 	t.Args = t.taking.AppendArguments(t.Args[:0], ids)

@@ -219,7 +219,9 @@ func (t *takings) noteHeld(
 		a, cost, d := &accounts.All[at], charges[i].Cost, &out[i]
 		if allowed && d.Allowed && cost > 0 && a.Encoded.Held && d.Source != limits.SourceNotAsked {
 			d.Ticket = accounts.TicketOf(i, charges)
-			t.holds.add(idRange{a.Name, d.Ticket, cost})
+			if a.Loan.Lends == 0 {
+				t.holds.add(idRange{key: a.Name, first: d.Ticket, count: cost})
+			}
 		}
 	}
 }

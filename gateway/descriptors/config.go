@@ -3,6 +3,8 @@ package descriptors
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 )
 
 // Config is the limits of some files. It does not change. Make one with [Load], [Parse] or
@@ -41,6 +43,7 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 	if d == nil {
 		return e, false
 	}
+	entries, _, _ = d.withoutHolder(entries)
 	n, _ := d.match(nil, entries, false)
 	if n == nil || n.rule == nil {
 		return e, false
@@ -54,6 +57,12 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
 			}
 		}
+		if l.lends > 0 {
+			text += fmt.Sprintf(", each held for %s at most", short(l.lends))
+		}
+		if l.holder != "" {
+			text += " by its " + l.holder
+		}
 		e.Limits = append(e.Limits, text)
 	}
 	l := &d.level
@@ -65,4 +74,15 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 		l = &n.level
 	}
 	return e, true
+}
+
+// short returns d as a file has it: 10m and not 10m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }

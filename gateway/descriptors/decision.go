@@ -38,6 +38,11 @@ type planned struct {
 	hits       int64
 	refund     bool
 	first, end int // its charges
+
+	holder    string // of units of limits in flight
+	hasHolder bool
+	lands     bool   // it returns units of limits in flight, and charges nothing
+	key       string // of these
 }
 
 var decisions = sync.Pool{New: func() any { return new(decision) }}
@@ -89,13 +94,19 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 	}
 	p := planned{override: one.Limit, hits: r.hits(one), refund: one.Refund}
 	var n *node
-	n, d.key = d.domain.match(d.key[:0], one.Entries, one.Limit != nil)
+	var entries []Entry
+	entries, p.holder, p.hasHolder = d.domain.withoutHolder(one.Entries)
+	n, d.key = d.domain.match(d.key[:0], entries, one.Limit != nil)
 	switch {
 	case one.Limit != nil:
 		p.rule = &d.domain.overrides[one.Limit.Unit]
 		p.limits = d.domain.limitsOf(one, n)
 	case n != nil && n.rule != nil:
 		p.rule, p.limits, p.unlimited = n.rule, n.rule.limits, n.rule.unlimited
+	}
+	if p.refund && slices.ContainsFunc(p.limits, func(l limit) bool { return l.lends > 0 }) {
+		p.lands, p.key = true, bounded(d.key)
+		return p, nil
 	}
 	if p.refund && slices.ContainsFunc(p.limits, func(l limit) bool { return l.native }) {
 		return planned{}, invalidf("descriptor %d cannot be refunded: its limit is not by unit", i)
@@ -116,6 +127,7 @@ func (d *decision) charge(p *planned) {
 		d.charges = append(d.charges, backends.Charge{
 			Scope: l.scope, Key: key, Limit: l.limit,
 			Shadow: l.native && (!d.domain.allOrNothing || p.rule.shadow),
+			Lends:  l.lends,
 		})
 	}
 	p.end = len(d.charges)
@@ -386,9 +398,9 @@ func (s *Status) decided(d *limits.Decision, hits int64) {
 	case !s.Over:
 		s.Remaining = uint32(min(d.Remaining, math.MaxUint32))
 		s.Reset = inSeconds(d.ResetAfter)
-	case d.Allowed:
+	case d.Allowed && d.EffectiveWindow != limits.Never:
 		s.Reset = inSeconds(d.EffectiveWindow)
-	case d.RetryAfter != limits.Never:
+	case !d.Allowed && d.RetryAfter != limits.Never:
 		s.Reset = inSeconds(d.RetryAfter)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,8 @@ type domain struct {
 	allOrNothing bool
 	onFailure    onFailure
 	level
-	overrides [Week + 1]rule // by unit: what descriptors with a Limit count by
+	overrides [Week + 1]rule  // by unit: what descriptors with a Limit count by
+	holders   map[string]bool // keys of entries that name holders of limits in flight
 }
 
 // overridePath stands for the path of a rule where a limit came with a request.
@@ -72,6 +74,9 @@ type limit struct {
 	// over above shown.RequestsPerUnit. The backend itself decides a native limit.
 	native bool
 	limit  limits.Limit
+
+	lends  time.Duration // of a limit in flight: the hold time
+	holder string        // the key of the entry that names the holder; "": none does
 }
 
 // wildcard is a value with stars. Each stands for any number of letters, none included.
@@ -157,6 +162,47 @@ func (d *domain) match(key []byte, entries []Entry, whole bool) (n *node, _ []by
 }
 
 var noLevel level
+
+// withoutHolder cuts the last of the entries off if it names the holder of a limit in flight.
+func (d *domain) withoutHolder(entries []Entry) (rest []Entry, holder string, ok bool) {
+	last := len(entries) - 1
+	if last < 1 || !d.holders[entries[last].Key] {
+		return entries, "", false
+	}
+	n, _ := d.match(nil, entries[:last], false)
+	if n == nil || n.rule == nil || n.rule.holder() != entries[last].Key {
+		return entries, "", false
+	}
+	return entries[:last], entries[last].Value, true
+}
+
+func (d *domain) noteHolder(key string) {
+	if d.holders == nil {
+		d.holders = make(map[string]bool)
+	}
+	d.holders[key] = true
+}
+
+// has reports whether l has a descriptor with a key.
+func (l *level) has(key string) bool {
+	for e := range l.exact {
+		if e.Key == key {
+			return true
+		}
+	}
+	isOf := func(w wildcard) bool { return w.key == key }
+	return l.keys[key] != nil || slices.ContainsFunc(l.wildcards, isOf)
+}
+
+// holder returns the key of the entry that names the holder of limits in flight of of, or "".
+func (of *rule) holder() string {
+	for i := range of.limits {
+		if holder := of.limits[i].holder; holder != "" {
+			return holder
+		}
+	}
+	return ""
+}
 
 // limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
 // n by the same unit, so that both count together, or one whose scope goes by the keys of the

@@ -169,6 +169,11 @@ func (r *reader) descriptor(
 	}
 	if below != nil {
 		r.level(&made.level, below, path+".")
+		if holder := of.holder(); holder != "" && made.has(holder) {
+			r.path = path
+			r.mistake(below, "%s is the holder of the limit above, and no key below it: rename one of them",
+				document.Quote(holder))
+		}
 	}
 }
 
@@ -189,6 +194,8 @@ var unitOf = [...]Unit{Second, Minute, Hour, Day, Week, Month, Year}
 func (r *reader) limit(of *rule, n *document.Node, i int) {
 	var shown Limit
 	var native limits.Limit
+	var lends time.Duration
+	var holder string
 	unlimited := false
 	seen := r.fields(n, fields{
 		"unit": func(n *document.Node) { shown.Unit = unitOf[r.choice(n, "unit", units)] },
@@ -221,14 +228,16 @@ func (r *reader) limit(of *rule, n *document.Node, i int) {
 				}
 			})
 		},
+		"hold_time": func(n *document.Node) { lends = r.holdTime(n) },
+		"holder":    func(n *document.Node) { holder = r.text(n, "holder") },
 		"algorithm": func(n *document.Node) {
 			var err error
 			native, err = limits.Parse(r.text(n, "algorithm"))
 			switch a := native.Algorithm(); {
 			case err != nil:
 				r.mistake(n, "algorithm: %v", err)
-			case a.Holds() || a.Delays():
-				r.mistake(n, "algorithm: %s is not possible: a check sees no end of a request, and waits for none", a)
+			case a.Delays():
+				r.mistake(n, "algorithm: %s is not possible: a request by descriptors waits for none", a)
 			case a.CountsValues():
 				r.mistake(n, "algorithm: %s is not possible: a descriptor has a key and no value beside it", a)
 			}
@@ -259,6 +268,19 @@ func (r *reader) limit(of *rule, n *document.Node, i int) {
 	case of.isBy(&shown):
 		r.mistake(n, "there are two limits by %s: remove one", shown.window())
 	}
+	holds := native.Algorithm().Holds()
+	switch {
+	case holds && seen["hold_time"] == nil:
+		r.mistake(n, "hold_time is required beside %s: how long a request may take at most, such as 10m",
+			native.Algorithm())
+	case !holds && seen["hold_time"] != nil:
+		r.mistake(seen["hold_time"], "hold_time is for limits in flight: write algorithm: concurrent 20, or remove it")
+	case !holds && holder != "":
+		r.mistake(seen["holder"], "holder is for limits in flight: write algorithm: concurrent 20, or remove it")
+	case holder != "" && of.holder() != "" && of.holder() != holder:
+		r.mistake(seen["holder"], "holder: a descriptor has one, and another limit says %s",
+			document.Quote(of.holder()))
+	}
 	if shown.Name != "" && slices.Contains(of.replaces, shown.Name) {
 		r.mistake(seen["replaces"], "a limit does not replace itself: remove %s",
 			document.Quote(shown.Name))
@@ -272,12 +294,29 @@ func (r *reader) limit(of *rule, n *document.Node, i int) {
 	case seen["algorithm"] != nil:
 		rate := native.Rate()
 		shown.RequestsPerUnit, shown.Unit = uint32(rate.Units), unitOfPeriod(native)
+		if holds {
+			shown.RequestsPerUnit = uint32(native.Burst())
+		}
+		if holder != "" {
+			r.domain.noteHolder(holder)
+		}
 		of.limits = append(of.limits, limit{
 			shown: shown, scope: scopeOf(strconv.Itoa(i), r.domain.name, of.path), native: true, limit: native,
+			lends: lends, holder: holder,
 		})
 	default:
 		of.limits = append(of.limits, r.domain.byUnit(shown, i, of.path))
 	}
+}
+
+// holdTime reads how long a unit of a limit in flight is held at most.
+func (r *reader) holdTime(n *document.Node) time.Duration {
+	d, err := time.ParseDuration(n.Text)
+	if err != nil || n.Kind != document.Scalar || d < minHold || d > maxHold {
+		r.mistake(n, "hold_time must be 1s to 24h, such as 10m (got %s)", n.Describe())
+		return minHold
+	}
+	return d
 }
 
 // unitOfPeriod returns the unit that is as long as the period of a limit, 0 if no unit is.

@@ -57,6 +57,7 @@ type Service struct {
 	instances         int
 	turns             *turns.Table // nil: no turns are promised
 	inForce           atomic.Pointer[snapshot]
+	flights           flights
 	counts            registry
 	failing, invalid  minutely.Log
 	replacing         sync.Mutex
@@ -108,6 +109,7 @@ func New(config *Config, o Options) (*Service, error) {
 		s.fallback = memory.MustNew(memory.Options{})
 	}
 	s.denials = denialsOf(s.backend)
+	s.flights = newFlights(s.backend, s.fallback)
 	s.Replace(config)
 	return s, nil
 }
@@ -165,6 +167,11 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 		s.counts.invalid.Add(1)
 		err = nil
 	}
+	if err == nil {
+		if failed := s.flights.land(ctx, of); failed != nil {
+			s.failing.Note(failed) // the units end after the hold time
+		}
+	}
 	if err == nil && len(of.charges) > 0 {
 		a.Source, err = s.take(ctx, of)
 	}
@@ -174,6 +181,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	}
 	if a.Source != Open {
 		s.refund(ctx, of, a.Source)
+		if failed := s.flights.taken(ctx, of, a.Source); failed != nil {
+			s.failing.Note(failed)
+		}
 	}
 	of.conclude(&a)
 	if s.turns != nil && a.Over {
@@ -190,7 +200,15 @@ func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
 		return Backend, nil
 	}
 	sent := time.Now()
-	err := d.take(ctx, s.backend)
+	lends, err := d.lends(), error(nil)
+	if lends {
+		s.flights.name(d)
+	}
+	if lends && !s.flights.canLend {
+		err = errCannotLend
+	} else {
+		err = d.take(ctx, s.backend)
+	}
 	if err == nil {
 		s.denials.remember(d, sent)
 		return Backend, nil

@@ -19,7 +19,7 @@ type Charge struct {
 	// Value is what a limit that counts different values counts, such as a [limits.Distinct]: a
 	// number that tells the values of a key apart. Other limits ignore it. A limiter makes it from
 	// the text that core.Rule.Value returns, and passes no text on: see [Digester]. 0: none, which is
-	// a number like others.
+	// a number like others. Of lent units it is the holder: see Lends.
 	Value uint64
 
 	// Shadow charges are decided. They are taken if they fit and the request is allowed. They never
@@ -29,6 +29,12 @@ type Charge struct {
 	// Lasts says that the charge may end with other units than it took (see [Settler]), and how
 	// long most requests last until then. 0: it has no end, or Limit is a concurrency limit.
 	Lasts time.Duration
+
+	// Lends says how long units of a concurrency limit are held at most: they end by themselves then,
+	// unless an [Ending] with Lends returns them before. Any process may return them, since it needs no
+	// Ticket: Value names their holder, or is 0. If a holder that has units takes more, all end with
+	// the last. Only a [Lender] knows it: see [CanLend]. 0: the units are held until their Ending.
+	Lends time.Duration
 }
 
 // Backend keeps the state of every key and takes units atomically. Limiters call it from many

@@ -3,7 +3,7 @@
 // needs it.
 //
 // Only [Backend.Take] is required. The optional interfaces are [Peeker], [Resetter], [Counter],
-// [Settler], [Supporter], [Divided], [InProcess], [Digester] and [InstanceCounter]. A wrapper
+// [Settler], [Lender], [Supporter], [Divided], [InProcess], [Digester] and [InstanceCounter]. A wrapper
 // forwards them and has a method Unwrap() Backend. Package limitstest has the suite that every
 // backend passes.
 package backends

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/limits"
@@ -157,6 +158,35 @@ func ExampleCount() {
 	// Output:
 	// backends: a backends_test.firstSix cannot count: unsupported operation
 	// true
+}
+
+// A proxy tells of the end of a request wherever it likes: units that are lent come back by the name of
+// their holder, and end by themselves if none comes.
+func ExampleCanLend() {
+	ctx, store := context.Background(), memory.MustNew(memory.Options{})
+	fmt.Println(backends.CanLend(store), backends.CanLend(firstSix{}))
+	const holder = 0x5bd1e995 // of a request
+	lent := backends.Charge{
+		Scope: "models", Key: "ann", Limit: limits.Concurrent(1), Cost: 1, Value: holder, Lends: time.Hour,
+	}
+	back := backends.Ending{
+		Scope: "models", Key: "ann", Limit: lent.Limit, Taken: 1, Value: holder, Lends: time.Hour,
+	}
+	decided, settled := make([]limits.Decision, 1), make([]limits.Settlement, 1)
+	for range 2 {
+		store.Take(ctx, []backends.Charge{lent}, decided)
+		fmt.Println(decided[0].Allowed)
+	}
+	for range 2 {
+		backends.Settle(ctx, store, []backends.Ending{back}, settled)
+		fmt.Println(settled[0].Returned)
+	}
+	// Output:
+	// true false
+	// true
+	// false
+	// 1
+	// 0
 }
 
 // The end of a request of Ann does not wait for the server of Zoe.

@@ -33,6 +33,12 @@ type Ending struct {
 
 	// Lasts is the Lasts of the charge.
 	Lasts time.Duration
+
+	// Lends is the Lends of the charge. Returned is then how many units the holder Value still had, at
+	// most Taken - Final. If Value is 0, those that were taken last without a holder are returned:
+	// what is left are then the oldest, whose ends may have been lost. An InProcess backend lends
+	// Final units to the holder if Taken is 0, even above the limit.
+	Lends time.Duration
 }
 
 // Settler is a Backend that carries out endings.
@@ -70,6 +76,19 @@ func Settle(ctx context.Context, b Backend, endings []Ending, out []limits.Settl
 		return s.Settle(ctx, endings, out)
 	}
 	return unsupported(Innermost(b), "settle")
+}
+
+// Lender is a Backend that knows [Charge].Lends. The method Lends returns true.
+type Lender interface {
+	Settler
+	Lends() bool
+}
+
+// CanLend reports whether the innermost backend of b, found by the methods Unwrap() Backend, is a
+// [Lender].
+func CanLend(b Backend) bool {
+	l, ok := Innermost(b).(Lender)
+	return ok && l.Lends()
 }
 
 // InProcess is a Backend that waits for nothing outside this process. So limiters settle the end of

@@ -35,8 +35,13 @@ const heldRetryAfter = 1 * sec
 // hold is the units that a charge holds under a concurrency limit.
 type hold struct {
 	ticket
-	units int64
+	units  int64
+	end    int64  // of lent units; 0: they are held until their ending
+	holder uint64 // of lent units; 0: none
 }
+
+// ended reports whether lent units have ended by themselves.
+func (h hold) ended(now int64) bool { return h.end > 0 && h.end <= now }
 
 // units returns how many units are held.
 func (u usage) units() int64 {
@@ -54,10 +59,14 @@ func (heldModel) stepBack(limits.Limit) int64                  { return sec.Micr
 func (heldModel) inUse(u usage, _ int64) int64                 { return u.units() }
 
 func (heldModel) freshAt(u usage) int64 {
-	if len(u.held) > 0 {
-		return math.MaxInt64
+	at := u.at
+	for _, h := range u.held {
+		if h.end == 0 {
+			return math.MaxInt64
+		}
+		at = max(at, h.end)
 	}
-	return u.at
+	return at
 }
 
 func (heldModel) plus(u usage, x, n int64) usage {
@@ -68,9 +77,11 @@ func (heldModel) decide(u usage, c backends.Charge, _, now int64,
 	taking bool) (limits.Decision, usage) {
 	most := c.Limit.Burst()
 	d := limits.Decision{At: now, EffectiveWindow: limits.Never}
+	u.held = slices.DeleteFunc(slices.Clone(u.held), func(h hold) bool { return h.ended(now) })
 	d.Allowed = c.Cost == 0 || c.Cost <= most && u.units() <= most-c.Cost
 	if d.Allowed && taking && c.Cost > 0 {
 		u = u.plus(now, c.Cost)
+		u.lend(c, now)
 	}
 	d.Remaining = max(0, most-u.units())
 	switch {
@@ -80,6 +91,35 @@ func (heldModel) decide(u usage, c backends.Charge, _, now int64,
 		d.RetryAfter = heldRetryAfter
 	}
 	return d, u
+}
+
+// lend makes the latest units of u lent ones, if c lends.
+func (u usage) lend(c backends.Charge, now int64) {
+	if c.Lends == 0 {
+		return
+	}
+	end, last := now+c.Lends.Microseconds(), len(u.held)-1
+	u.held[last].end, u.held[last].holder = end, c.Value
+	for i := range u.held {
+		if c.Value != 0 && u.held[i].holder == c.Value {
+			u.held[i].end = max(u.held[i].end, end)
+		}
+	}
+}
+
+// takeBack takes lent units back, the latest first, and returns how many.
+func (l ledger) takeBack(now int64, a account, e backends.Ending) (returned int64) {
+	u := l[a]
+	u.held = slices.Clone(u.held)
+	for i := len(u.held) - 1; i >= 0; i-- {
+		if h := &u.held[i]; h.end > 0 && h.holder == e.Value && !h.ended(now) {
+			part := min(h.units, e.Taken-e.Final-returned)
+			h.units, returned = h.units-part, returned+part
+		}
+	}
+	u.held = slices.DeleteFunc(u.held, func(h hold) bool { return h.units <= 0 })
+	l[a] = u
+	return returned
 }
 
 // refundable is for histories, which held units do not have.

@@ -2,6 +2,7 @@ package limitstest
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -23,6 +24,19 @@ func (b *broken) edit(e backends.Ending, change func(u *usage, now int64)) {
 		if u, ok := l[a]; ok {
 			change(&u, now)
 			l[a] = u
+		}
+	})
+}
+
+// editLoans changes all lent units.
+func (b *broken) editLoans(change func(*hold)) {
+	b.locked(func(l ledger, _ int64) {
+		for _, u := range l {
+			for i := range u.held {
+				if u.held[i].end > 0 {
+					change(&u.held[i])
+				}
+			}
 		}
 	})
 }
@@ -213,6 +227,44 @@ var endMutants = []mutant{
 			return nil
 		},
 		caughtBy: []string{"a reset makes a key fresh under every kind of limit"},
+	},
+	{
+		name: "lent units never end by themselves",
+		take: func(b *broken, charges []backends.Charge, out []limits.Decision) error {
+			err := b.exactly(charges, out)
+			b.editLoans(func(h *hold) { h.end = 1 << 62 })
+			return err
+		},
+		caughtBy: []string{"lent units are held until they come back or end",
+			"a holder that takes more has all until the last end"},
+	},
+	{
+		name: "who returns lent units does not matter",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			b.editLoans(func(h *hold) { h.holder = e.Value })
+			b.ends(e, out)
+		},
+		caughtBy: []string{"a holder returns what it has, and no more",
+			"a denied request borrows nothing", "lent units are those of their definition"},
+	},
+	{
+		name: "without a holder the first that were taken come back",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			b.edit(e, func(u *usage, _ int64) { slices.Reverse(u.held) })
+			b.ends(e, out)
+			b.edit(e, func(u *usage, _ int64) { slices.Reverse(u.held) })
+		},
+		caughtBy: []string{"without a holder the last that were taken come back"},
+	},
+	{
+		name: "what was returned is lent twice",
+		settle: func(b *broken, e backends.Ending, out *limits.Settlement) {
+			b.ends(e, out)
+			if e.Lends > 0 {
+				b.editLoans(func(h *hold) { h.units = max(0, h.units-e.Taken) })
+			}
+		},
+		caughtBy: []string{"never more is lent than the limit"},
 	},
 	{
 		name: "keys that were displaced under any limit deny new keys of a ban",

@@ -91,6 +91,8 @@ func (l ledger) settle(now int64, e backends.Ending, t ticket) limits.Settlement
 	switch {
 	case e.Final == e.Taken || e.Final < 0 || e.Taken < 0:
 		return limits.Settlement{}
+	case a.counted == unitsHeld && e.Lends > 0:
+		return limits.Settlement{Returned: l.takeBack(now, a, e)}
 	case a.counted == unitsHeld:
 		l.hold(a, e, t)
 		return limits.Settlement{Returned: max(0, e.Taken-e.Final), Charged: max(0, e.Final-e.Taken)}

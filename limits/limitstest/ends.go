@@ -137,7 +137,7 @@ func (w endWorld) beginAs(c backends.Charge) begun {
 func (b begun) ending(final int64) backends.Ending {
 	c := b.charge
 	return backends.Ending{Scope: c.Scope, Key: c.Key, Limit: c.Limit, Taken: c.Cost, Final: final,
-		Value: c.Value, Ticket: b.decision.Ticket, Lasts: c.Lasts}
+		Value: c.Value, Ticket: b.decision.Ticket, Lasts: c.Lasts, Lends: c.Lends}
 }
 
 // end ends b and returns its settlement without names, Taken and Final.

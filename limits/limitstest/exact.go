@@ -16,7 +16,7 @@ import (
 // in differential tests and in simulations that must be right; it is far too slow for requests. Its
 // clock must not show an instant before 1970.
 //
-// It is also [backends.InProcess], a [backends.Settler], [backends.Peeker], [backends.Resetter] and
+// It is also [backends.InProcess], a [backends.Lender], [backends.Peeker], [backends.Resetter] and
 // [backends.Counter], and safe for concurrent use.
 type Exact struct {
 	now func() time.Time
@@ -96,6 +96,9 @@ func (e *Exact) InProcess() backends.Backend { return e }
 
 // Supports implements [backends.Supporter]: an Exact decides every legal limit.
 func (e *Exact) Supports(limit limits.Limit) bool { return limit.Validate() == nil }
+
+// Lends implements [backends.Lender].
+func (e *Exact) Lends() bool { return true }
 
 // Reset implements [backends.Resetter].
 func (e *Exact) Reset(_ context.Context, scope, key string) error {

@@ -96,7 +96,7 @@ func cases() []testCase {
 	for _, group := range [][]testCase{
 		timeCases, denialCases, waitCases, groupCases, shadowCases, keyCases, errorCases,
 		expiryCases, alternateCases, concurrencyCases, historyCases, randomCases, smallCases, lateCases,
-		honestCases, refundCases, endCases, kindCases, cornerCases,
+		honestCases, refundCases, endCases, kindCases, cornerCases, lentCases,
 	} {
 		all = append(all, group...)
 	}

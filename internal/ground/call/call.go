@@ -36,7 +36,7 @@ func Settle(ctx context.Context, b backends.Backend, endings []backends.Ending,
 // ReturnOf returns the Ending that refunds the charge ch in full. d is the decision on it.
 func ReturnOf(ch *backends.Charge, d *limits.Decision) backends.Ending {
 	return backends.Ending{Scope: ch.Scope, Key: ch.Key, Limit: ch.Limit, Taken: ch.Cost,
-		Value: ch.Value, Ticket: d.Ticket, Lasts: ch.Lasts}
+		Value: ch.Value, Ticket: d.Ticket, Lasts: ch.Lasts, Lends: ch.Lends}
 }
 
 // Reset calls [backends.Reset].

@@ -35,7 +35,7 @@ type site struct {
 
 // rights is what docs/redis.md has an administrator allow, without heartbeats and announcements.
 const rights = "on >secret ~weir:* -@all +evalsha +eval +time +get +exists +getrange +set +del " +
-	"+strlen +setrange +pexpire +zadd +zrem +zcard +zcount +zrange +zremrangebyrank +info +script|load"
+	"+strlen +setrange +pexpire +zadd +zrem +zcard +zcount +zrange +zremrangebyrank +zscore +info +script|load"
 
 // clusterRights is what it adds for a Cluster.
 const clusterRights = "+cluster|slots +cluster|info"

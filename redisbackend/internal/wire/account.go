@@ -36,6 +36,7 @@ type Account struct {
 	Name     string
 	Enforces bool  // some charges are not Shadow, even if they cost no units
 	Ticket   int64 // of a concurrency limit: the id of its first unit
+	Loan     Loan  // of a concurrency limit that lends its units
 	settles  bool  // some charges have Lasts, so they get a ticket
 	lasts    int64 // the longest Lasts, in microseconds
 }
@@ -51,7 +52,7 @@ func (a *Account) units(m Mode, ids *IDs) any {
 	var room [64]byte
 	text := a.appendUnits(room[:0])
 	if held {
-		text = ids.AppendID(append(text, '#'), a.Ticket)
+		text = ids.AppendID(append(text, '#'), a.Loan, a.Ticket)
 	}
 	return string(text)
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -22,8 +23,12 @@ func (as *Accounts) Charge(e *Encoder, charges []backends.Charge, m Mode) (err e
 	if err != nil {
 		return fmt.Errorf("redisbackend: %w", err)
 	}
-	for _, merged := range as.merged {
-		encoded, err := e.Encode(merged.Limit, m.Instant)
+	for j, merged := range as.merged {
+		var loan Loan
+		if merged.Limit.Algorithm().Holds() {
+			loan.Lends = as.lends(charges, j)
+		}
+		encoded, err := e.encode(merged.Limit, loan.Lends, m.Instant)
 		if err != nil {
 			return fmt.Errorf("redisbackend: limit of scope %q: %w", merged.Scope, err)
 		}
@@ -32,6 +37,9 @@ func (as *Accounts) Charge(e *Encoder, charges []backends.Charge, m Mode) (err e
 		a := &as.All[len(as.All)-1]
 		if encoded.Held {
 			as.HasHeld = true
+			if a.Loan = loan; loan.Lends > 0 {
+				a.Loan.Holder = merged.Value
+			}
 			if !m.Peeks {
 				a.Ticket = e.Issue(a.Held())
 			}
@@ -45,6 +53,16 @@ func (as *Accounts) Charge(e *Encoder, charges []backends.Charge, m Mode) (err e
 		}
 	}
 	return nil
+}
+
+// lends returns the longest Lends of the charges of an account.
+func (as *Accounts) lends(charges []backends.Charge, account int) (longest time.Duration) {
+	for i := range charges {
+		if as.Of[i] == account {
+			longest = max(longest, charges[i].Lends)
+		}
+	}
+	return longest
 }
 
 // Clear empties as for reuse.

@@ -35,8 +35,31 @@ func (ids *IDs) setHoldTime(holdTime time.Duration) {
 // Issue returns the first of n new consecutive ids.
 func (ids *IDs) Issue(n int64) int64 { return ids.last.Add(n) - n + 1 }
 
-// AppendID appends an id as Redis stores it.
-func (ids *IDs) AppendID(to []byte, id int64) []byte {
+// Loan says that units are lent, for how long, and to whom: see [backends.Charge].Lends. Units of
+// the zero Loan are held by this process.
+type Loan struct {
+	Lends  time.Duration
+	Holder uint64 // 0: none
+}
+
+// First bytes of the ids of lent units: see concurrent.lua.
+const (
+	lentByte  = 66
+	namedByte = 67
+)
+
+// AppendID appends an id as Redis stores it. For units with a holder it appends the id of the
+// holder's first unit, whatever id is.
+func (ids *IDs) AppendID(to []byte, of Loan, id int64) []byte {
+	if of.Holder != 0 {
+		to = append(to, namedByte)
+		to = append(to, binary.BigEndian.AppendUint64(nil, of.Holder)[:7]...)
+		return append(to, 0, 0, 0, 0)
+	}
+	at := len(to)
 	to = append(to, ids.nonce[:]...)
+	if of.Lends > 0 {
+		to[at] = lentByte
+	}
 	return append(to, binary.BigEndian.AppendUint64(nil, uint64(id))[2:]...)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -44,6 +45,7 @@ type Encoded struct {
 	EndsWeight int // cost of a settlement, in keys
 
 	limit    limits.Limit
+	lends    time.Duration // for how long units are lent; 0: the limit lends none
 	family   family.Compiled
 	width    int    // numbers of a state in a reply
 	weight   int    // cost of a taking, in keys
@@ -63,16 +65,22 @@ type Limits struct {
 // Encode returns the encoded form of a limit, or an error if it is invalid. instant is when the
 // script decides; 0: it reads the server's clock.
 func (ls *Limits) Encode(l limits.Limit, instant int64) (*Encoded, error) {
+	return ls.encode(l, 0, instant)
+}
+
+// encode is Encode. lends is for how long a concurrency limit lends units; 0: it lends none.
+func (ls *Limits) encode(l limits.Limit, lends time.Duration, instant int64) (*Encoded, error) {
 	entry := &ls.cache[cacheIndex(l)]
 	e := entry.Load()
-	if e != nil && e.limit == l &&
+	if e != nil && e.limit == l && e.lends == lends &&
 		(e.until == 0 || ls.clock.isWithin(e.from, e.until, instant)) {
 		return e, nil
 	}
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	e = encode(l, ls.holdTime)
+	e = encode(l, cmp.Or(lends, ls.holdTime))
+	e.lends = lends
 	if l.Period() != "" {
 		e = withPeriods(e, ls.clock.now(instant))
 	}

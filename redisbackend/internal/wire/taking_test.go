@@ -68,12 +68,13 @@ func TestUnitsThatAreHeldHaveIDsOfTheirOwn(t *testing.T) {
 			charges := []backends.Charge{held, shadow, held}
 			taking, as := taken(t, e, wire.Mode{}, charges...)
 			_, id, found := strings.Cut(fmt.Sprint(taking.AppendArguments(nil, &e.IDs)[1]), "4,2#")
-			if first := string(e.AppendID(nil, as.TicketOf(0, charges))); !found || id != first || len(id) != wire.IDLength {
+			first := string(e.AppendID(nil, wire.Loan{}, as.TicketOf(0, charges)))
+			if !found || id != first || len(id) != wire.IDLength {
 				t.Errorf("the argument has the id %q, the first charge %q", id, first)
 			}
 			for i := range charges {
 				for unit := range int64(2) {
-					seen[string(e.AppendID(nil, as.TicketOf(i, charges)+unit))] = true
+					seen[string(e.AppendID(nil, wire.Loan{}, as.TicketOf(i, charges)+unit))] = true
 				}
 			}
 		}
