@@ -27,8 +27,8 @@ func Ingress(files ...Input) *Result {
 		names[i] = file.Name
 	}
 	r := &ingressReader{
-		proxy: &proxy{title: strings.Join(names, ", ") + ". ingress-nginx counted in each of its replicas, and " +
-			"a policy counts all requests together: to admit as many, multiply by the replicas"},
+		proxy: &proxy{title: strings.Join(names, ", "), note: "Each replica of ingress-nginx counts for itself, and " +
+			"all processes of weir count together over Redis. To admit as many, multiply by the replicas."},
 		vars: &variables{}, hosts: make(map[string]*ingressHost),
 		scope: scope{requestCode: 503, connCode: 503, header: "X-Forwarded-For", recursive: true},
 	}

@@ -387,7 +387,7 @@ func (r *nginxReader) limited(s *server, inner scope) {
 		}
 		if len(inner.from) > 0 {
 			r.clientOf = "As nginx finds clients. If nginx stays and asks weir, it has found them: " +
-				"write {peer: true, ipv6-prefix: 128}."
+				"write peer: true."
 		}
 	case *r.real != real:
 		r.mistake(s.at, "finds the address of clients in another way than the server in line %d, and a policy "+
@@ -397,13 +397,13 @@ func (r *nginxReader) limited(s *server, inner scope) {
 
 // realIP returns the client section that finds addresses as s does.
 func (s *scope) realIP() realIP {
-	const peer = "{peer: true, ipv6-prefix: 128}"
+	const peer = "peer: true"
 	if len(s.from) == 0 || s.header == "proxy_protocol" {
 		return realIP{text: peer}
 	}
 	proxies := flow(s.from)
 	if strings.EqualFold(s.header, "X-Forwarded-For") {
-		found := realIP{text: fmt.Sprintf("{trusted-proxies: %s, ipv6-prefix: 128}", proxies)}
+		found := realIP{text: fmt.Sprintf("trusted-proxies: %s", proxies)}
 		if !s.recursive {
 			found.why = "without real_ip_recursive nginx takes the last address of X-Forwarded-For, even that of " +
 				"a proxy; weir takes the last one that is no proxy's"
@@ -411,7 +411,7 @@ func (s *scope) realIP() realIP {
 		return found
 	}
 	return realIP{
-		text: fmt.Sprintf("{single-header: {name: %s, trusted-proxies: %s}, ipv6-prefix: 128}",
+		text: fmt.Sprintf("single-header: {name: %s, trusted-proxies: %s}",
 			quote(s.header), proxies),
 		why: "of a request that a proxy sends without " + s.header + " nginx counts the proxy, and weir answers " +
 			"it with 503",

@@ -14,7 +14,8 @@ type proxy struct {
 	title    string // what it was converted from
 	zones    []*zone
 	servers  []*server
-	client   string // the client section; "": nothing counts by address
+	note     string // on all rules
+	client   string // how addresses are found; "": nothing counts by address
 	clientOf string // where it is from
 	clientAt Place
 	statuses []int // of denials

@@ -22,20 +22,23 @@ func (w *writer) line(format string, args ...any) {
 
 // comment writes a comment of one line, whatever the text is.
 func (w *writer) comment(indent, text string) {
-	w.line("%s# %s", indent, strings.ReplaceAll(visible.Text(text), "\n", " "))
+	w.line("%s# %s", indent, oneLine(text))
 }
+
+// oneLine returns a text that cannot end a comment.
+func oneLine(text string) string { return strings.ReplaceAll(visible.Text(text), "\n", " ") }
 
 // write returns the policy of rules.
 func (w *writer) write(rules []*rule) []byte {
-	w.comment("", "Converted from "+w.title+".")
-	w.line("version: 1")
+	w.line("version: 1 # converted from %s", oneLine(w.title))
 	w.line("paths: go # nginx tells upper case from lower case; any-server if the programs behind do not")
 	if w.client != "" {
+		w.line("client:")
 		if w.clientOf != "" {
-			w.comment("", w.clientOf)
+			w.comment("  ", w.clientOf)
 		}
-		w.line("client: %s # nginx counts each address of IPv6; a client has many, so 64 is better",
-			w.client)
+		w.line("  %s", w.client)
+		w.line("  ipv6-prefix: 128 # nginx counts each address; a client of IPv6 has many, so 64 is better")
 	}
 	used := make(map[string]bool)
 	for _, r := range rules {
@@ -57,6 +60,9 @@ func (w *writer) write(rules []*rule) []byte {
 		}
 	}
 	w.line("rules:")
+	if w.note != "" {
+		w.comment("  ", w.note)
+	}
 	for _, r := range rules {
 		w.rule(r)
 	}

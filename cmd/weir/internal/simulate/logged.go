@@ -18,15 +18,16 @@ type logged struct {
 // see records a decision.
 func (l *logged) see(status int, applies, denied bool) {
 	byServer := slices.Contains(l.denials, status)
-	switch {
-	case !applies:
+	if !applies {
 		if byServer {
 			l.elsewhere++
 		}
 		return
+	}
+	l.requests++
+	switch {
 	case status == 0:
 		l.unknown++
-		return
 	case byServer && denied:
 		l.both++
 	case byServer:
@@ -34,7 +35,6 @@ func (l *logged) see(status int, applies, denied bool) {
 	case denied:
 		l.byPolicy++
 	}
-	l.requests++
 }
 
 // Logged compares the decisions of a policy with those of the server that wrote the log.
