@@ -96,6 +96,7 @@ type server struct {
 	strange   string // a name that no pattern of a policy has; "": none
 	byDefault bool   // it serves requests whose host no other server has
 	locations []*location
+	parents   map[*location]*location // of parent; nil: not computed
 }
 
 // location is a part of the paths of a server.

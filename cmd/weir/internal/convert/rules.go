@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 )
@@ -124,7 +125,7 @@ func (p *proxy) rulesOf(z *zone) (rules []*rule) {
 		return nil
 	}
 	for _, g := range p.groups(z.key.perServer) {
-		scope := strings.TrimSpace(z.name + " " + g.name)
+		scope := nameOf(strings.TrimSpace(z.name + " " + g.name))
 		for _, dry := range []bool{false, true} {
 			for _, r := range p.levels(g, kept, dry) {
 				if r.name = scope; len(rules) > 0 {
@@ -136,6 +137,23 @@ func (p *proxy) rulesOf(z *zone) (rules []*rule) {
 		}
 	}
 	return rules
+}
+
+// nameOf returns a name of a rule for a text: printable, and with room for a number.
+func nameOf(text string) string {
+	name := strings.Map(func(c rune) rune {
+		if c < ' ' || c > '~' {
+			return '_'
+		}
+		return c
+	}, text)
+	const most = 58
+	if len(name) <= most && name == text {
+		return name
+	}
+	hash := fnv.New32()
+	hash.Write([]byte(text))
+	return fmt.Sprintf("%s %08x", name[:min(len(name), most-9)], hash.Sum32())
 }
 
 // unused returns a name that no rule has.
@@ -194,7 +212,7 @@ func (p *proxy) levels(g group, kept map[*location]*use, dry bool) (rules []*rul
 		if s.byDefault {
 			hosts = []string{""}
 		}
-		if len(hosts) == 0 {
+		if len(hosts) == 0 || !slices.ContainsFunc(s.locations, counts) {
 			continue
 		}
 		for _, l := range s.locations {
@@ -251,13 +269,18 @@ func comment(at Place, text string) string {
 }
 
 // parent returns the innermost location that contains l, or nil.
-func (s *server) parent(l *location) (parent *location) {
-	for _, other := range s.locations {
-		if other.contains(l) && (parent == nil || parent.contains(other)) {
-			parent = other
+func (s *server) parent(l *location) *location {
+	if s.parents == nil {
+		s.parents = make(map[*location]*location, len(s.locations))
+		for _, inner := range s.locations {
+			for _, outer := range s.locations {
+				if parent := s.parents[inner]; outer.contains(inner) && (parent == nil || parent.contains(outer)) {
+					s.parents[inner] = outer
+				}
+			}
 		}
 	}
-	return parent
+	return s.parents[l]
 }
 
 // level returns in how many locations that count l lies, each in an exception of the one before.
