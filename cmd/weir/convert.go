@@ -50,8 +50,8 @@ line and column; a warning says where weir differs on purpose.
 
 --replay decides the requests of an access log of this nginx by the policy, and counts those
 that nginx denied, by its limit_req_status, and the policy does not, and the other way
-round. A log with milliseconds, such as one with $msec, says most: in whole seconds each
-request is decided at the start of its second and spread over it, and numbers are ranges.`,
+round. A log with $msec and $request_time says which they are. In whole seconds each request
+is decided at the start of its second and spread over it, and numbers are ranges.`,
 		Example: `  weir convert nginx /etc/nginx/nginx.conf > weir.yaml
   nginx -T | weir convert nginx - > weir.yaml
   weir convert --output weir.yaml --replay access.log nginx nginx.conf
@@ -67,8 +67,8 @@ request is decided at the start of its second and spread over it, and numbers ar
 		},
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0], args[1:]) },
 	}, `  0  the policy means what the files mean; there may be warnings
-  1  there are mistakes, and the policy lacks what they say; or requests of a log are
-     decided in another way
+  1  there are mistakes, and the policy lacks what they say; or it decides requests of a
+     log with milliseconds in another way
   2  a file or a flag cannot be used, or no limit could be converted`)
 	flags := c.Flags()
 	flags.StringVarP(&f.output, "output", "o", "", "write the policy to `file`")

@@ -92,13 +92,13 @@ func TestALogOfNginxIsReplayedByThePolicy(t *testing.T) {
 		want             []string
 		code             int
 	}{
-		{"the same", "exact.log", "5", []string{"both                4", "nginx alone         0", "policy alone    0"},
+		{"the same", "exact.log", "5", []string{"both               4", "nginx alone        0", "policy alone   0"},
 			exitDone},
-		{"whole seconds", "whole.log", "5", []string{"both                4", "nginx alone         0",
-			"policy alone    0"}, exitDone},
-		{"less", "exact.log", "3", []string{"both                4", "nginx alone         0", "policy alone    2"},
+		{"whole seconds", "whole.log", "5", []string{"both               4", "nginx alone        0",
+			"policy alone   0"}, exitDone},
+		{"less", "exact.log", "3", []string{"both               4", "nginx alone        0", "policy alone   2"},
 			exitFound},
-		{"more", "exact.log", "8", []string{"both                1", "nginx alone         3", "policy alone    0"},
+		{"more", "exact.log", "8", []string{"both               1", "nginx alone        3", "policy alone   0"},
 			exitFound},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -16,9 +16,12 @@ func Logged(w io.Writer, r *simulate.Report, denials []int) (differ bool, err er
 	l := r.Logged
 	statuses := strings.Trim(strings.ReplaceAll(fmt.Sprint(denials), " ", " or "), "[]")
 	t.line("The rules apply to %s. nginx denied by %s.", count(l.Requests, "request"), statuses)
-	t.line("  denied by both                %s", Range(l.Both))
-	t.line("  denied by nginx alone         %s", Range(l.Server))
-	t.line("  denied by the policy alone    %s", Range(l.Policy))
+	t.line("  denied by both               %s", Range(l.Both))
+	t.line("  denied by nginx alone        %s", Range(l.Server))
+	t.line("  denied by the policy alone   %s", Range(l.Policy))
+	if l.Swapped.High > 0 {
+		t.line("  one in place of another      %s, of a client within a second", Range(l.Swapped))
+	}
 	if l.Elsewhere > 0 {
 		t.line("%s answered %s without a rule: a program behind may have done so.",
 			plural(l.Elsewhere), statuses)
@@ -30,12 +33,12 @@ func Logged(w io.Writer, r *simulate.Report, denials []int) (differ bool, err er
 			t.line("  %s: %s", skipped.Rule, skipped.Why)
 		}
 	}
-	if r.WholeSeconds && (l.Server != l.Policy || l.Server.High > 0) {
+	if r.WholeSeconds && l.Server.High+l.Policy.High > 0 {
 		t.line("")
-		t.line("Note: The log's stamps are whole seconds, so when a request came is not known: log $msec, or " +
-			"$time_iso8601 with $request_time, to know.")
+		t.line("Note: The log's stamps are whole seconds. When within its second a request came is not known, so " +
+			"the policy may be the same: log $msec and $request_time to know.")
 	}
-	return l.Server.Low+l.Policy.Low > 0, t.err
+	return !r.WholeSeconds && l.Server.Low+l.Policy.Low > 0, t.err
 }
 
 func plural(n int64) string {

@@ -2,22 +2,34 @@ package simulate
 
 import "slices"
 
+// moment is the time within which a request may be denied in place of another of its client, in
+// microseconds: servers round time to milliseconds, and log it when a request ends.
+const moment = second
+
 // logged compares the decisions of a policy with those of the server that wrote the log, by the
 // statuses of its denials.
 type logged struct {
 	denials []int
 
-	// requests to which a rule applies: how many, those that both deny, and those that one denies
-	requests, both, byServer, byPolicy int64
-	// requests with such a status to which no rule applies
-	elsewhere int64
-	// requests without a status
-	unknown int64
+	requests           int64 // to which a rule applies
+	both               int64 // that both deny
+	byServer, byPolicy int64 // that one denies
+	swapped            int64 // that one denies, and the other a neighbour
+	elsewhere          int64 // with the status of a denial though no rule applies
+	unknown            int64 // without a status
+
+	open map[uint32]difference // by client
 }
 
-// see records a decision.
-func (l *logged) see(status int, applies, denied bool) {
-	byServer := slices.Contains(l.denials, status)
+// difference is how many requests of a client one has denied alone, lately.
+type difference struct {
+	n    int // those of the server; below 0: those of the policy
+	last int64
+}
+
+// see records a decision at an instant in microseconds.
+func (l *logged) see(it *item, at int64, applies, denied bool) {
+	byServer := slices.Contains(l.denials, int(it.status))
 	if !applies {
 		if byServer {
 			l.elsewhere++
@@ -26,15 +38,37 @@ func (l *logged) see(status int, applies, denied bool) {
 	}
 	l.requests++
 	switch {
-	case status == 0:
+	case it.status == 0:
 		l.unknown++
 	case byServer && denied:
 		l.both++
 	case byServer:
-		l.byServer++
+		l.differ(it.client, at, 1)
 	case denied:
-		l.byPolicy++
+		l.differ(it.client, at, -1)
 	}
+}
+
+// differ counts a request that the server has denied alone if by is 1, and the policy if it is −1.
+func (l *logged) differ(client uint32, at int64, by int) {
+	d := l.open[client]
+	if at-d.last > moment {
+		d.n = 0
+	}
+	one, other := &l.byServer, &l.byPolicy
+	if by < 0 {
+		one, other = other, one
+	}
+	if d.n*by < 0 {
+		*other--
+		l.swapped += 2
+	} else {
+		*one++
+	}
+	if l.open == nil {
+		l.open = make(map[uint32]difference)
+	}
+	l.open[client] = difference{d.n + by, at}
 }
 
 // Logged compares the decisions of a policy with those of the server that wrote the log.
@@ -43,6 +77,8 @@ type Logged struct {
 	Both     Range `json:"deniedByBoth"`
 	Server   Range `json:"deniedByServer"` // and allowed by the policy
 	Policy   Range `json:"deniedByPolicy"` // and allowed by the server
+	// one denies a request, and the other another one of the client, within a second
+	Swapped Range `json:"swapped"`
 	// answered with the status of a denial though no rule applies, as by a program behind
 	Elsewhere int64 `json:"deniedElsewhere"`
 	Unknown   int64 `json:"unknown"` // without a status
@@ -62,6 +98,7 @@ func loggedOf(r *run) (report *Logged) {
 		report.Both.include(first, p.logged.both)
 		report.Server.include(first, p.logged.byServer)
 		report.Policy.include(first, p.logged.byPolicy)
+		report.Swapped.include(first, p.logged.swapped)
 	}
 	return report
 }

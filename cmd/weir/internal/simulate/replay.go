@@ -160,7 +160,7 @@ func (p *replay) decide(it *item) bool {
 		p.judge.see(c, at, allowed)
 	}
 	if p.logged != nil {
-		p.logged.see(int(it.status), o.Len() > 0, o.Verdict() == core.Denied)
+		p.logged.see(it, at, o.Len() > 0, o.Verdict() == core.Denied)
 	}
 	if allowed && p.plain(&o) {
 		return true
