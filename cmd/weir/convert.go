@@ -116,7 +116,8 @@ func (f *convertFlags) run(c *cobra.Command, from string, names []string) error 
 		if mistakes > 0 {
 			return fmt.Errorf("no limit could be converted: %s above", count(mistakes, "mistake"))
 		}
-		return fmt.Errorf("%s has no limits: there is nothing to convert", visible.Name(strings.Join(names, ", ")))
+		return fmt.Errorf("%s has no limits: there is nothing to convert",
+			visible.Name(strings.Join(names, ", ")))
 	}
 	if f.output == "" {
 		_, err = c.OutOrStdout().Write(result.Policy)
@@ -152,7 +153,8 @@ func convertFiles(c *cobra.Command, from string, names []string) (*convert.Resul
 		return convert.Ingress(inputs...), nil
 	}
 	included := nginxconf.Files{
-		Open: func(name string) (io.ReadCloser, error) { return files.Open(name) }, Glob: filepath.Glob,
+		Open: func(name string) (io.ReadCloser, error) { return files.Open(name) },
+		Glob: filepath.Glob,
 	}
 	if names[0] != "-" {
 		included.Dir = filepath.Dir(names[0])
@@ -164,7 +166,8 @@ func convertFiles(c *cobra.Command, from string, names []string) (*convert.Resul
 func sayFindings(out io.Writer, r *convert.Result) (mistakes int) {
 	paint := paintOf(out)
 	for _, one := range r.Findings {
-		f := finding{File: one.File, Line: one.Line, Column: one.Column, Kind: mistake, Text: one.Text}
+		f := finding{File: one.File, Line: one.Line, Column: one.Column, Kind: mistake,
+			Text: one.Text}
 		if one.Warning {
 			f.Kind = warning
 		} else {
@@ -175,15 +178,19 @@ func sayFindings(out io.Writer, r *convert.Result) (mistakes int) {
 	return mistakes
 }
 
-// compare decides the requests of logs by a policy, and reports whether it certainly differs from nginx.
-func (f *convertFlags) compare(c *cobra.Command, result *convert.Result, o accesslog.Options) (bool, error) {
+// compare decides the requests of logs by a policy, and reports whether it certainly differs from
+// nginx.
+func (f *convertFlags) compare(
+	c *cobra.Command, result *convert.Result, o accesslog.Options,
+) (bool, error) {
 	p, err := simulate.ParsePolicy("the policy", result.Policy)
 	if err != nil {
 		return false, err
 	}
 	bar := newProgress(c.ErrOrStderr(), false)
 	denials := append([]int{}, result.Denials...)
-	r, err := simulate.Do(c.Context(), simulate.Options{Logs: f.replay, Stdin: c.InOrStdin(), Log: o, Policy: p,
+	r, err := simulate.Do(c.Context(), simulate.Options{Logs: f.replay, Stdin: c.InOrStdin(),
+		Log: o, Policy: p,
 		Denials: denials, Progress: bar.show})
 	bar.clear()
 	if err != nil {
@@ -200,7 +207,8 @@ func (f *convertFlags) compare(c *cobra.Command, result *convert.Result, o acces
 			r.Policy.Skipped[0].Why)
 	}
 	if r.Logged.Unknown > 0 && r.Logged.Unknown == r.Logged.Requests {
-		return false, errors.New("the log has no status, by which nginx denied: name its field by --field status=NAME")
+		return false, errors.New("the log has no status, by which nginx denied: name its field by " +
+			"--field status=NAME")
 	}
 	out := c.ErrOrStderr()
 	if f.output != "" {

@@ -132,8 +132,8 @@ func TestALogThatSaysTooLittleIsNotReplayed(t *testing.T) {
 		limit_req_zone $http_x_tenant zone=one:1m rate=1r/s;
 		server { location / { limit_req zone=one; } }`))
 	combined := put(t, dir, "access.log", []byte(logOf(10, "20/Nov/2026")))
-	bare := put(t, dir, "bare.jsonl", []byte(strings.Repeat(`{"time":1795867259000,"a":"203.0.113.9","m":"GET","p":"/two/"}`+
-		"\n", 20)))
+	const line = `{"time":1795867259000,"a":"203.0.113.9","m":"GET","p":"/two/"}` + "\n"
+	bare := put(t, dir, "bare.jsonl", []byte(strings.Repeat(line, 20)))
 	for _, c := range []struct {
 		args []string
 		want string

@@ -62,7 +62,7 @@ func (f *findings) add(one Finding) {
 // finish writes the policy of p, with lists of addresses.
 func finish(p *proxy, lists []*list) *Result {
 	w := &writer{proxy: p, lists: lists}
-	rules := p.rules()
+	rules := ruler{p}.rules()
 	r := &Result{Rules: len(rules), Denials: p.statuses}
 	if len(rules) > 0 {
 		r.Policy = w.write(rules)

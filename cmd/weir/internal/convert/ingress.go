@@ -19,16 +19,17 @@ type Input struct {
 	Text []byte
 }
 
-// Ingress converts the Ingresses of files, as ingress-nginx v1.15 writes them into its nginx.conf. A
-// ConfigMap of the controller may be among them.
+// Ingress converts the Ingresses of files, as ingress-nginx v1.15 writes them into its nginx.conf.
+// A ConfigMap of the controller may be among them.
 func Ingress(files ...Input) *Result {
 	names := make([]string, len(files))
 	for i, file := range files {
 		names[i] = file.Name
 	}
 	r := &ingressReader{
-		proxy: &proxy{title: strings.Join(names, ", "), note: "Each replica of ingress-nginx counts for itself, and " +
-			"all processes of weir count together over Redis. To admit as many, multiply by the replicas."},
+		proxy: &proxy{title: strings.Join(names, ", "), note: "Each replica of ingress-nginx " +
+			"counts for itself, and all processes of weir count together over Redis. To admit as " +
+			"many, multiply by the replicas."},
 		vars: &variables{}, hosts: make(map[string]*ingressHost),
 		scope: scope{requestCode: 503, connCode: 503, header: "X-Forwarded-For", recursive: true},
 	}
@@ -38,7 +39,9 @@ func Ingress(files ...Input) *Result {
 	if r.realIP {
 		r.scope.from = strings.Split(strings.ReplaceAll(cmp.Or(r.from, "0.0.0.0/0"), " ", ""), ",")
 	}
-	slices.SortStableFunc(r.ingresses, func(a, b *ingress) int { return strings.Compare(a.created, b.created) })
+	slices.SortStableFunc(r.ingresses, func(a, b *ingress) int {
+		return strings.Compare(a.created, b.created)
+	})
 	r.host("") // it is there without an Ingress, too
 	for _, one := range r.ingresses {
 		r.ingress(one)
@@ -91,7 +94,8 @@ func (r *ingressReader) read(file Input) {
 		if !isEmpty(part) {
 			root, mistakes := form.Parse(part)
 			for _, m := range mistakes {
-				r.mistake(Place{File: file.Name, Line: m.Line + offset, Column: m.Column}, "%s", m.Text)
+				r.mistake(Place{File: file.Name, Line: m.Line + offset, Column: m.Column}, "%s",
+					m.Text)
 			}
 			if root != nil {
 				r.object(file.Name, offset, root)
@@ -159,7 +163,8 @@ func (r *ingressReader) object(file string, offset int, n *document.Node) {
 			r.object(file, offset, item)
 		}
 	case "Ingress":
-		one := &ingress{at: Place{File: file, Line: n.Line + offset, Column: n.Column}, file: file, offset: offset,
+		one := &ingress{at: Place{File: file, Line: n.Line + offset, Column: n.Column},
+			file: file, offset: offset,
 			name: strings.TrimPrefix(textOf(field(n, "metadata", "namespace"))+"/"+
 				textOf(field(n, "metadata", "name")), "/"),
 			created:     textOf(field(n, "metadata", "creationTimestamp")),
@@ -176,7 +181,8 @@ func (r *ingressReader) configMap(file string, offset int, data *document.Node) 
 		return
 	}
 	for _, e := range data.Entries {
-		at, value := Place{File: file, Line: e.Value.Line + offset, Column: e.Value.Column}, textOf(e.Value)
+		at, value := Place{File: file, Line: e.Value.Line + offset, Column: e.Value.Column},
+			textOf(e.Value)
 		switch e.Name.Text {
 		case "limit-req-status-code":
 			r.scope.requestCode = cmp.Or(r.number(at, value), 503)
@@ -206,7 +212,8 @@ func (r *ingressReader) configMap(file string, offset int, data *document.Node) 
 
 const (
 	slows   = "slows answers down, and weir counts requests: keep it in your proxy"
-	snippet = "has limits of nginx: convert them by weir convert nginx, from the nginx.conf of the controller"
+	snippet = "has limits of nginx: convert them by weir convert nginx, from the nginx.conf of " +
+		"the controller"
 )
 
 // number reads a whole number as ingress-nginx does, and reports any other text.
@@ -258,17 +265,19 @@ func (r *ingressReader) ingress(i *ingress) {
 	}
 	if canary, at := i.option("canary"); canary == "true" {
 		if len(uses) > 0 {
-			r.warn(at, "ingress-nginx takes the limits of the Ingress that this one is a canary of, and ignores these")
+			r.warn(at, "ingress-nginx takes the limits of the Ingress that this one is a canary "+
+				"of, and ignores these")
 		}
 		return
 	}
 	rewrite, _ := i.option("rewrite-target")
 	useRegexp, _ := i.option("use-regex")
 	aliases, _ := i.option("server-alias")
-	if service := field(i.spec, "defaultBackend"); service != nil && len(items(field(i.spec, "rules"))) == 0 {
+	rules := items(field(i.spec, "rules"))
+	if service := field(i.spec, "defaultBackend"); service != nil && len(rules) == 0 {
 		r.path(r.host(""), i, service, "/", "Prefix", uses)
 	}
-	for _, rule := range items(field(i.spec, "rules")) {
+	for _, rule := range rules {
 		h := r.host(textOf(field(rule, "host")))
 		if h.at == (Place{}) {
 			h.at = i.place(rule)
@@ -292,13 +301,16 @@ func (r *ingressReader) ingress(i *ingress) {
 }
 
 // path adds the locations of a path. The Ingress that was created first keeps it.
-func (r *ingressReader) path(h *ingressHost, i *ingress, n *document.Node, path, kind string, uses []*use) {
+func (r *ingressReader) path(
+	h *ingressHost, i *ingress, n *document.Node, path, kind string, uses []*use,
+) {
 	at := i.place(n)
 	if h.at == (Place{}) {
 		h.at = at
 	}
 	if h.seen[kind+" "+path] {
-		r.warn(at, "an Ingress that is older has the path %s, and ingress-nginx ignores this one", path)
+		r.warn(at, "an Ingress that is older has the path %s, and ingress-nginx ignores this "+
+			"one", path)
 		return
 	}
 	h.seen[kind+" "+path] = true
@@ -328,8 +340,8 @@ func (r *ingressReader) uses(i *ingress) (uses []*use, ok bool) {
 	}
 	if text, at := i.option("global-rate-limit"); text != "" {
 		window, _ := i.option("global-rate-limit-window")
-		r.mistake(at, "counts in all replicas by Memcached, in ingress-nginx before 1.12: write a rule with limit: "+
-			"sliding-window %s/%s by hand", text, cmp.Or(window, "1m"))
+		r.mistake(at, "counts in all replicas by Memcached, in ingress-nginx before 1.12: write a "+
+			"rule with limit: sliding-window %s/%s by hand", text, cmp.Or(window, "1m"))
 	}
 	ok = true
 	read := func(name string, otherwise int) (n int, at Place) {
@@ -339,7 +351,8 @@ func (r *ingressReader) uses(i *ingress) (uses []*use, ok bool) {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			r.mistake(at, "must be a whole number (got %.40q): ingress-nginx refuses this Ingress", text)
+			r.mistake(at, "must be a whole number (got %.40q): ingress-nginx refuses this "+
+				"Ingress", text)
 			ok = false
 		}
 		return n, at
@@ -354,8 +367,9 @@ func (r *ingressReader) uses(i *ingress) (uses []*use, ok bool) {
 		if n <= 0 {
 			continue
 		}
-		z := &zone{at: at, name: i.name + " " + limit.suffix, connections: limit.suffix == "connections",
-			text: fmt.Sprintf("%s: %d", limit.name, n)}
+		z := &zone{at: at, name: i.name + " " + limit.suffix,
+			connections: limit.suffix == "connections",
+			text:        fmt.Sprintf("%s: %d", limit.name, n)}
 		z.rate = int64(n) * 1000
 		if limit.suffix == "rpm" {
 			z.rate /= 60
@@ -367,9 +381,11 @@ func (r *ingressReader) uses(i *ingress) (uses []*use, ok bool) {
 		if z.key = k; k != nil {
 			k.exempt = exempt
 		}
-		u := &use{at: at, zone: z, most: int64(n), delay: always, burst: int64(n) * int64(multiplier)}
+		u := &use{at: at, zone: z, most: int64(n), delay: always,
+			burst: int64(n) * int64(multiplier)}
 		if !z.connections && multiplier <= 0 {
-			r.mistake(multiplierAt, "nginx has no burst of %d, so the controller cannot apply this: write 1 or more",
+			r.mistake(multiplierAt, "nginx has no burst of %d, so the controller cannot apply "+
+				"this: write 1 or more",
 				u.burst)
 			continue
 		}
@@ -397,7 +413,8 @@ func (r *ingressReader) exempt(i *ingress) (name string, ok bool) {
 	for entry := range strings.SplitSeq(text, ",") {
 		network, ok := readNetwork(strings.TrimSpace(entry))
 		if !ok {
-			r.mistake(at, "must be addresses and networks (got %.40q): ingress-nginx refuses this Ingress", entry)
+			r.mistake(at, "must be addresses and networks (got %.40q): ingress-nginx refuses this "+
+				"Ingress", entry)
 			return "", false
 		}
 		networks = append(networks, network)
@@ -418,7 +435,10 @@ func (r *ingressReader) finish() *Result {
 			r.regexps(h)
 		}
 		h.normalize()
-		if !slices.ContainsFunc(h.locations, func(l *location) bool { return l.path == "/" && !l.exact }) {
+		if !slices.ContainsFunc(h.locations, func(l *location) bool {
+			return l.path == "/" &&
+				!l.exact
+		}) {
 			h.locations = append(h.locations, &location{at: h.at, path: "/"})
 		}
 		r.servers = append(r.servers, h.server)
@@ -430,30 +450,36 @@ func (r *ingressReader) finish() *Result {
 		real := r.scope.realIP()
 		r.client = real.text
 		if len(r.scope.from) == 0 {
-			r.clientOf = "As ingress-nginx does unless its ConfigMap has use-forwarded-headers: convert that, too."
+			r.clientOf = "As ingress-nginx does unless its ConfigMap has use-forwarded-headers: " +
+				"convert that, too."
 		}
 	}
 	return finish(r.proxy, r.vars.lists)
 }
 
-// normalize makes two locations of a path by segments, as updateServerLocations of ingress-nginx does.
+// normalize makes two locations of a path by segments, as updateServerLocations of ingress-nginx
+// does.
 func (h *ingressHost) normalize() {
 	exact := func(path string) bool {
-		return slices.ContainsFunc(h.locations, func(l *location) bool { return l.exact && l.path == path })
+		return slices.ContainsFunc(h.locations, func(l *location) bool {
+			return l.exact &&
+				l.path == path
+		})
 	}
 	for _, l := range slices.Clone(h.locations) {
 		if !l.segment {
 			continue
 		}
 		if !exact(l.path) {
-			h.locations = append(h.locations, &location{at: l.at, exact: true, path: l.path, uses: l.uses})
+			h.locations = append(h.locations, &location{at: l.at, exact: true, path: l.path,
+				uses: l.uses})
 		}
 		l.path = strings.TrimSuffix(l.path, "/") + "/"
 	}
 }
 
-// regexps makes the paths of a host what they are as regular expressions. ingress-nginx writes the longest
-// first, and ignores case.
+// regexps makes the paths of a host what they are as regular expressions. ingress-nginx writes the
+// longest first, and ignores case.
 func (r *ingressReader) regexps(h *ingressHost) {
 	var lost []*location
 	for _, l := range h.locations {
@@ -466,15 +492,21 @@ func (r *ingressReader) regexps(h *ingressHost) {
 			lost = append(lost, l)
 		}
 	}
-	h.locations = slices.DeleteFunc(h.locations, func(l *location) bool { return slices.Contains(lost, l) })
+	h.locations = slices.DeleteFunc(h.locations, func(l *location) bool {
+		return slices.Contains(lost, l)
+	})
 	for _, l := range lost {
 		if len(l.uses) > 0 || h.limited() {
-			r.mistake(l.at, "a policy has no regular expressions, so the requests of this path are limited as those "+
+			r.mistake(l.at, "a policy has no regular expressions, so the requests of this path "+
+				"are limited as those "+
 				"of others: write a rule for its paths")
 		}
 	}
-	if h.limited() && slices.ContainsFunc(h.locations, func(l *location) bool { return l.path != "/" }) {
-		r.warn(h.at, "use-regex or rewrite-target make ingress-nginx ignore upper and lower case in all paths of this "+
+	if h.limited() && slices.ContainsFunc(h.locations, func(l *location) bool {
+		return l.path != "/"
+	}) {
+		r.warn(h.at, "use-regex or rewrite-target make ingress-nginx ignore upper and lower case "+
+			"in all paths of this "+
 			"host: write paths: any-server for that")
 	}
 }

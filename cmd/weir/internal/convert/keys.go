@@ -76,7 +76,8 @@ func newGeo(d *nginxconf.Directive) *geo {
 			}
 			fallthrough
 		default:
-			g.why = fmt.Sprintf("geo has %q in line %d, which lists of addresses have not: write networks "+
+			g.why = fmt.Sprintf("geo has %q in line %d, which lists of addresses have not: write "+
+				"networks "+
 				"such as 10.0.0.0/8", line.Text, line.Line)
 		}
 	}
@@ -118,11 +119,13 @@ func newMapping(d *nginxconf.Directive) *mapping {
 		case line.Text == "default" && len(line.Args) == 1:
 			m.fallback = line.Args[0].Text
 		case strings.HasPrefix(line.Text, "~"):
-			m.why = fmt.Sprintf("map has a regular expression in line %d, and a policy has none", line.Line)
+			m.why = fmt.Sprintf("map has a regular expression in line %d, and a policy has none",
+				line.Line)
 		case len(line.Args) == 1:
 			m.values[strings.ToLower(strings.TrimPrefix(line.Text, `\`))] = line.Args[0].Text
 		default:
-			m.why = fmt.Sprintf("map has %q in line %d, which is not converted", line.Text, line.Line)
+			m.why = fmt.Sprintf("map has %q in line %d, which is not converted", line.Text,
+				line.Line)
 		}
 	}
 	return m
@@ -164,18 +167,21 @@ func (v *variables) key(text string) (k *key, why string) {
 		case name == "$server_name":
 			k.perServer = true
 		case len(names) > 1 || literal:
-			return nil, fmt.Sprintf("the key has %s among others: a policy joins addresses alone", name)
+			return nil, fmt.Sprintf("the key has %s among others: a policy joins addresses "+
+				"alone", name)
 		case v.geos[name] != nil:
 			return v.ofGeo(v.geos[name], func(value string) string { return value })
 		case v.maps[name] != nil:
 			return v.ofMap(v.maps[name])
 		case strings.HasPrefix(name, "$http_"):
-			header := http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(name, "$http_"), "_", "-"))
+			header := http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(name,
+				"$http_"), "_", "-"))
 			parts, k.absent = append(parts, "header "+header), true
 		case strings.HasPrefix(name, "$cookie_"):
 			parts, k.absent = append(parts, "cookie "+strings.TrimPrefix(name, "$cookie_")), true
 		default:
-			return nil, fmt.Sprintf("a policy has no key such as %s: name a function of the program "+
+			return nil, fmt.Sprintf("a policy has no key such as %s: name a function of the "+
+				"program "+
 				"under program, and use its name", name)
 		}
 	}
@@ -191,8 +197,8 @@ func (v *variables) key(text string) (k *key, why string) {
 	return k, ""
 }
 
-// ofGeo returns the key of a geo, whose values result makes keys of. Networks whose key is empty do not
-// count.
+// ofGeo returns the key of a geo, whose values result makes keys of. Networks whose key is empty do
+// not count.
 func (v *variables) ofGeo(g *geo, result func(string) string) (k *key, why string) {
 	if g.why != "" {
 		return nil, g.why
@@ -206,7 +212,8 @@ func (v *variables) ofGeo(g *geo, result func(string) string) (k *key, why strin
 			continue
 		}
 		if counted != "" && to != counted {
-			return nil, fmt.Sprintf("the key is %s for some networks and %s for others: write a zone for "+
+			return nil, fmt.Sprintf("the key is %s for some networks and %s for others: write a "+
+				"zone for "+
 				"each", counted, to)
 		}
 		counted = to
@@ -256,7 +263,8 @@ func (v *variables) ofMap(m *mapping) (k *key, why string) {
 	case isOptional(m.source) && m.fallback == m.source && len(m.values) == 1 && m.of("") != "":
 		return v.ofFirst(m)
 	}
-	return nil, fmt.Sprintf("map reads %s, by which a policy chooses no key: write rules with match, or name "+
+	return nil, fmt.Sprintf("map reads %s, by which a policy chooses no key: write rules with "+
+		"match, or name "+
 		"a function of the program", m.source)
 }
 
@@ -289,7 +297,8 @@ func (v *variables) ofMethods(m *mapping, counted string) (k *key, why string) {
 	return k, ""
 }
 
-// ofFirst returns the key of a map that has a header or cookie, or another key for requests without it.
+// ofFirst returns the key of a map that has a header or cookie, or another key for requests without
+// it.
 func (v *variables) ofFirst(m *mapping) (k *key, why string) {
 	first, why := v.key(m.source)
 	if why != "" {
@@ -300,7 +309,8 @@ func (v *variables) ofFirst(m *mapping) (k *key, why string) {
 	case why != "":
 		return nil, why
 	case second.text != "address" || second.exempt != "":
-		return nil, "the key of requests without " + m.source + " is no address: write a zone for each"
+		return nil, "the key of requests without " + m.source + " is no address: write a zone for " +
+			"each"
 	}
 	k = &key{text: fmt.Sprintf("{first: [%s, %s]}", first.text, second.text), address: true,
 		perServer: second.perServer}

@@ -30,7 +30,8 @@ func (r *locationReader) locations(block []*nginxconf.Directive, outer scope) {
 		inner := r.scope(outer, d.Block)
 		if strings.HasPrefix(path, "@") || isInternal(d) {
 			if inner.ownRequests || inner.ownConnections {
-				r.mistake(d.Place, "counts what other locations send here, and a policy counts requests by "+
+				r.mistake(d.Place, "counts what other locations send here, and a policy counts "+
+					"requests by "+
 					"the path that a client sends: move the limits there")
 			}
 			continue
@@ -44,7 +45,7 @@ func (r *locationReader) locations(block []*nginxconf.Directive, outer scope) {
 		case "~", "~*":
 			r.count++
 			l.regexp = r.count
-			if !l.literal(modifier) {
+			if l.path, l.exact, ok = literalOf(modifier, path); !ok {
 				r.lost = append(r.lost, l)
 				r.locations(d.Block, inner)
 				continue
@@ -77,20 +78,20 @@ func locationOf(d *nginxconf.Directive) (modifier, path string, ok bool) {
 }
 
 func isInternal(d *nginxconf.Directive) bool {
-	return slices.ContainsFunc(d.Block, func(d *nginxconf.Directive) bool { return d.Text == "internal" })
+	return slices.ContainsFunc(d.Block, func(d *nginxconf.Directive) bool {
+		return d.Text == "internal"
+	})
 }
 
 var literal = regexp.MustCompile(`^\^((?:[A-Za-z0-9_/-]|\\[.-])+)(\$?)$`)
 
-// literal makes l a path if its regular expression is one, and reports whether it is.
-func (l *location) literal(modifier string) bool {
-	found := literal.FindStringSubmatch(l.path)
+// literalOf returns the path that a regular expression is, if it is one.
+func literalOf(modifier, text string) (path string, exact, ok bool) {
+	found := literal.FindStringSubmatch(text)
 	if modifier == "~*" || found == nil {
-		return false
+		return text, false, false
 	}
-	l.path = strings.ReplaceAll(found[1], `\`, "")
-	l.exact = found[2] != ""
-	return true
+	return strings.ReplaceAll(found[1], `\`, ""), found[2] != "", true
 }
 
 // checkRegexps reports regular expressions that take requests from locations with other limits.
@@ -100,7 +101,8 @@ func (r *locationReader) checkRegexps() {
 		if slices.ContainsFunc(r.server.locations, func(other *location) bool {
 			return !other.exact && !other.final && sign(other.uses) != signed
 		}) {
-			r.mistake(l.at, "a policy has no regular expressions, so the requests of this location are limited as "+
+			r.mistake(l.at, "a policy has no regular expressions, so the requests of this "+
+				"location are limited as "+
 				"those of the others: write locations by path")
 		}
 	}
@@ -111,14 +113,16 @@ func (r *locationReader) checkRegexps() {
 		for _, other := range r.server.locations {
 			if l.contains(other) && !other.exact && !other.final &&
 				(other.regexp == 0 || other.regexp > l.regexp) && sign(other.uses) != sign(l.uses) {
-				r.mistake(other.at, "the regular expression in line %d takes the requests of this location: "+
+				r.mistake(other.at, "the regular expression in line %d takes the requests of this "+
+					"location: "+
 					"write that one as location ^~ with its path", l.at.Line)
 			}
 		}
 	}
 }
 
-// checkRewrites reports what moves requests to a location with other limits before they are counted.
+// checkRewrites reports what moves requests to a location with other limits before they are
+// counted.
 func (r *locationReader) checkRewrites(d *nginxconf.Directive) {
 	locations := r.server.locations
 	if !slices.ContainsFunc(locations, func(l *location) bool {
@@ -140,11 +144,14 @@ func (r *locationReader) rewrites(d *nginxconf.Directive, inLocation bool) {
 			if len(line.Args) > 2 {
 				flag = line.Args[2].Text
 			}
-			redirects := flag == "redirect" || flag == "permanent" || strings.HasPrefix(to, "http://") ||
+			redirects := flag == "redirect" || flag == "permanent" || strings.HasPrefix(to,
+				"http://") ||
 				strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "$scheme")
 			if !redirects && !(inLocation && flag == "break") {
-				r.mistake(line.Place, "rewrite moves requests to a location with other limits before they are "+
-					"counted, and a policy counts by the path that a client sends: write rules for both paths")
+				r.mistake(line.Place, "rewrite moves requests to a location with other limits "+
+					"before they are "+
+					"counted, and a policy counts by the path that a client sends: write rules "+
+					"for both paths")
 			}
 		case "location":
 			r.rewrites(line, true)

@@ -19,7 +19,9 @@ func Nginx(name string, text []byte, files nginxconf.Files) *Result {
 	}
 	r := &nginxReader{proxy: p, zones: make(map[string]*zone),
 		vars: &variables{geos: make(map[string]*geo), maps: make(map[string]*mapping)}}
-	whole := slices.ContainsFunc(directives, func(d *nginxconf.Directive) bool { return d.Text == "http" })
+	whole := slices.ContainsFunc(directives, func(d *nginxconf.Directive) bool {
+		return d.Text == "http"
+	})
 	if !whole {
 		r.http(directives)
 	}
@@ -61,7 +63,8 @@ type realIP struct{ text, why string }
 // foreign reports limits outside of http.
 func (r *nginxReader) foreign(d *nginxconf.Directive) {
 	if strings.HasPrefix(d.Text, "limit_") {
-		r.mistake(d.Place, "limits connections of other protocols, and weir counts requests of HTTP")
+		r.mistake(d.Place, "limits connections of other protocols, and weir counts requests of "+
+			"HTTP")
 	}
 	for _, inner := range d.Block {
 		r.foreign(inner)
@@ -103,7 +106,8 @@ func written(d *nginxconf.Directive) string {
 func (r *nginxReader) zone(d *nginxconf.Directive) {
 	z := &zone{at: d.Place, text: written(d), connections: d.Text == "limit_conn_zone", rate: 1000}
 	if len(d.Args) == 0 {
-		r.mistake(d.Place, "needs a key and a zone, as in %s $binary_remote_addr zone=one:10m", d.Text)
+		r.mistake(d.Place, "needs a key and a zone, as in %s $binary_remote_addr zone=one:10m",
+			d.Text)
 		return
 	}
 	for _, arg := range d.Args[1:] {
@@ -220,7 +224,8 @@ func (r *nginxReader) status(d *nginxconf.Directive) int {
 
 // use appends the use of a zone.
 func (r *nginxReader) use(
-	before []*use, d *nginxconf.Directive, read func(*use, *nginxconf.Directive) (name string, ok bool),
+	before []*use, d *nginxconf.Directive, read func(*use, *nginxconf.Directive) (name string,
+		ok bool),
 ) []*use {
 	u := &use{at: d.Place, text: written(d)}
 	name, ok := read(u, d)
@@ -230,7 +235,8 @@ func (r *nginxReader) use(
 	u.zone = r.zones[name]
 	switch {
 	case u.zone == nil:
-		r.mistake(d.Place, "there is no zone %.40q: write %s_zone, or add the file that has it", name, d.Text)
+		r.mistake(d.Place, "there is no zone %.40q: write %s_zone, or add the file that has it",
+			name, d.Text)
 		return before
 	case u.zone.connections != (d.Text == "limit_conn"):
 		r.mistake(d.Place, "the zone %.40q is of another kind, in line %d", name, u.zone.at.Line)
@@ -256,7 +262,8 @@ func (r *nginxReader) limitReq(u *use, d *nginxconf.Directive) (zone string, ok 
 		case name == "delay" && isNumber && n > 0:
 			u.delay = n
 		default:
-			r.mistake(arg.Place, "must be zone=, burst= or delay= with a number above 0, or nodelay "+
+			r.mistake(arg.Place, "must be zone=, burst= or delay= with a number above 0, or "+
+				"nodelay "+
 				"(got %.40q)", arg.Text)
 			return "", false
 		}
@@ -294,8 +301,8 @@ func (r *nginxReader) uses(s *scope) (all []*use) {
 	return all
 }
 
-// defaultServers returns which servers serve unknown hosts: of each port the one that says so, or the
-// first.
+// defaultServers returns which servers serve unknown hosts: of each port the one that says so, or
+// the first.
 func defaultServers(blocks []*nginxconf.Directive) []bool {
 	is := make([]bool, len(blocks))
 	byPort, said := make(map[string]int), make(map[string]bool)
@@ -349,7 +356,10 @@ func (r *nginxReader) server(d *nginxconf.Directive, outer scope, byDefault bool
 	}
 	b := &locationReader{nginxReader: r, server: s}
 	b.locations(d.Block, inner)
-	if !slices.ContainsFunc(s.locations, func(l *location) bool { return l.path == "/" && !l.exact }) {
+	if !slices.ContainsFunc(s.locations, func(l *location) bool {
+		return l.path == "/" &&
+			!l.exact
+	}) {
 		s.locations = append(s.locations, &location{at: d.Place, path: "/", uses: r.uses(&inner)})
 	}
 	b.checkRegexps()
@@ -386,11 +396,12 @@ func (r *nginxReader) limited(s *server, inner scope) {
 			r.warn(s.at, "%s", real.why)
 		}
 		if len(inner.from) > 0 {
-			r.clientOf = "As nginx finds clients. If nginx stays and asks weir, it has found them: " +
-				"write peer: true."
+			r.clientOf = "As nginx finds clients. If nginx stays and asks weir, it has found " +
+				"them: write peer: true."
 		}
 	case *r.real != real:
-		r.mistake(s.at, "finds the address of clients in another way than the server in line %d, and a policy "+
+		r.mistake(s.at, "finds the address of clients in another way than the server in line %d, "+
+			"and a policy "+
 			"has one: give each a policy of its own", r.realA.Line)
 	}
 }
@@ -405,15 +416,15 @@ func (s *scope) realIP() realIP {
 	if strings.EqualFold(s.header, "X-Forwarded-For") {
 		found := realIP{text: fmt.Sprintf("trusted-proxies: %s", proxies)}
 		if !s.recursive {
-			found.why = "without real_ip_recursive nginx takes the last address of X-Forwarded-For, even that of " +
-				"a proxy; weir takes the last one that is no proxy's"
+			found.why = "without real_ip_recursive nginx takes the last address of " +
+				"X-Forwarded-For, even that of a proxy; weir takes the last one that is no proxy's"
 		}
 		return found
 	}
 	return realIP{
 		text: fmt.Sprintf("single-header: {name: %s, trusted-proxies: %s}",
 			quote(s.header), proxies),
-		why: "of a request that a proxy sends without " + s.header + " nginx counts the proxy, and weir answers " +
-			"it with 503",
+		why: "of a request that a proxy sends without " + s.header + " nginx counts the proxy, " +
+			"and weir answers it with 503",
 	}
 }

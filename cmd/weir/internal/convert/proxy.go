@@ -89,50 +89,6 @@ func rateText(rate int64) string {
 	return fmt.Sprintf("%d/%ds", rate/a, 1000/a)
 }
 
-// server is a server with its locations.
-type server struct {
-	at        Place
-	hosts     []string
-	strange   string // a name that no pattern of a policy has; "": none
-	byDefault bool   // it serves requests whose host no other server has
-	locations []*location
-	parents   map[*location]*location // of parent; nil: not computed
-}
-
-// location is a part of the paths of a server.
-type location struct {
-	at      Place
-	exact   bool
-	path    string
-	uses    []*use
-	regexp  int // its place among the regular expressions of the server, from 1; 0: it is none
-	final   bool
-	segment bool // of an Ingress: the path and all below it
-}
-
-// isSlash reports whether the location covers whole segments of paths.
-func (l *location) isSlash() bool { return l.exact || strings.HasSuffix(l.path, "/") }
-
-// contains reports whether l takes the requests of other, unless other has its own limits.
-func (l *location) contains(other *location) bool {
-	if l == other || l.exact || !strings.HasPrefix(other.path, l.path) {
-		return false
-	}
-	return other.path != l.path || other.exact
-}
-
-// patterns returns the patterns of l, with a host in front.
-func (l *location) patterns(host string) []string {
-	path := strings.ReplaceAll(l.path, "%", "%25")
-	switch {
-	case l.exact && strings.HasSuffix(path, "/"):
-		path += "{$}"
-	case !l.isSlash():
-		return []string{host + path, host + path + "/"}
-	}
-	return []string{host + path}
-}
-
 // sign returns a text that is equal for equal limits.
 func sign(uses []*use) string {
 	texts := make([]string, len(uses))
@@ -144,11 +100,6 @@ func sign(uses []*use) string {
 	return strings.Join(texts, "; ")
 }
 
-// limited reports whether a location of s has a limit.
-func (s *server) limited() bool {
-	return slices.ContainsFunc(s.locations, func(l *location) bool { return len(l.uses) > 0 })
-}
-
 // denies notes a status by which nginx denies.
 func (p *proxy) denies(status int, at Place) {
 	if slices.Contains(p.statuses, status) {
@@ -156,7 +107,8 @@ func (p *proxy) denies(status int, at Place) {
 	}
 	p.statuses = append(p.statuses, status)
 	if status != http.StatusTooManyRequests {
-		p.warn(at, "nginx denies with %d, and weir with 429 and Retry-After: change what looks for %[1]d", status)
+		p.warn(at, "nginx denies with %d, and weir with 429 and Retry-After: change what looks "+
+			"for %[1]d", status)
 	}
 }
 
@@ -174,10 +126,13 @@ func (p *proxy) warnOf(s *server) {
 		if connections == nil {
 			continue
 		}
-		p.warn(connections.at, "weir serve refuses this rule, since a check does not see the end of a request: "+
-			"keep limit_conn in your proxy and remove the rule, or let a program in Go have the policy")
+		p.warn(connections.at, "weir serve refuses this rule, since a check does not see the end "+
+			"of a request: "+
+			"keep limit_conn in your proxy and remove the rule, or let a program in Go have the "+
+			"policy")
 		if requests {
-			p.warn(connections.at, "nginx has counted a request under limit_req when limit_conn denies it, and "+
+			p.warn(connections.at, "nginx has counted a request under limit_req when limit_conn "+
+				"denies it, and "+
 				"weir counts no request that it denies")
 		}
 	}

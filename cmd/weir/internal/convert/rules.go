@@ -19,8 +19,10 @@ type rule struct {
 	shadow        bool
 }
 
-// rules returns the rules of a policy that mean what p means.
-func (p *proxy) rules() (rules []*rule) {
+// ruler makes the rules that mean what a proxy means.
+type ruler struct{ *proxy }
+
+func (p ruler) rules() (rules []*rule) {
 	p.checkServers()
 	for _, z := range p.zones {
 		rules = append(rules, p.rulesOf(z)...)
@@ -30,7 +32,7 @@ func (p *proxy) rules() (rules []*rule) {
 
 // checkServers leaves out servers that a policy cannot tell from others, and reports them: it knows
 // hosts, and no ports.
-func (p *proxy) checkServers() {
+func (p ruler) checkServers() {
 	var kept []*server
 	var unknown *server // serves hosts that no other has
 	owner := make(map[string]*server)
@@ -38,8 +40,10 @@ func (p *proxy) checkServers() {
 	for _, s := range p.servers {
 		if s.byDefault && unknown != nil {
 			if differs(s, unknown) {
-				p.mistake(s.at, "serves unknown hosts as the server in line %d does, at another port: a policy "+
-					"knows hosts, and no ports, so this server is left out: give it a policy of its own",
+				p.mistake(s.at, "serves unknown hosts as the server in line %d does, at another "+
+					"port: a policy "+
+					"knows hosts, and no ports, so this server is left out: give it a policy of "+
+					"its own",
 					unknown.at.Line)
 			}
 			continue
@@ -47,8 +51,10 @@ func (p *proxy) checkServers() {
 		hosts := slices.DeleteFunc(slices.Clone(s.hosts), func(host string) bool {
 			other := owner[host]
 			if other != nil && differs(s, other) {
-				p.mistake(s.at, "serves %s as the server in line %d does, at another port: a policy knows hosts, "+
-					"and no ports, so this server is left out: give it a policy of its own", host, other.at.Line)
+				p.mistake(s.at, "serves %s as the server in line %d does, at another port: a "+
+					"policy knows hosts, "+
+					"and no ports, so this server is left out: give it a policy of its own",
+					host, other.at.Line)
 			}
 			return other != nil
 		})
@@ -66,7 +72,8 @@ func (p *proxy) checkServers() {
 	p.servers = kept
 	for _, s := range kept {
 		if s.strange != "" && !s.byDefault && (s.limited() || unknown != nil && unknown.limited()) {
-			p.mistake(s.at, "the patterns of a policy have no host such as %s: name each host in a "+
+			p.mistake(s.at, "the patterns of a policy have no host such as %s: name each host in "+
+				"a "+
 				"server_name", s.strange)
 		}
 	}
@@ -80,7 +87,7 @@ type group struct {
 }
 
 // groups returns the groups of servers for a zone that counts for each server apart, or not.
-func (p *proxy) groups(apart bool) (groups []group) {
+func (p ruler) groups(apart bool) (groups []group) {
 	var named group
 	for _, s := range p.servers {
 		if !s.byDefault {
@@ -119,7 +126,7 @@ func (p *proxy) groups(apart bool) (groups []group) {
 }
 
 // rulesOf returns the rules of one zone.
-func (p *proxy) rulesOf(z *zone) (rules []*rule) {
+func (p ruler) rulesOf(z *zone) (rules []*rule) {
 	kept := p.usesOf(z)
 	if len(kept) == 0 || z.key == nil {
 		return nil
@@ -157,7 +164,7 @@ func nameOf(text string) string {
 }
 
 // unused returns a name that no rule has.
-func (p *proxy) unused(name string, rules []*rule) string {
+func (p ruler) unused(name string, rules []*rule) string {
 	for n := 2; ; n++ {
 		numbered := fmt.Sprintf("%s %d", name, n)
 		if !slices.ContainsFunc(rules, func(r *rule) bool { return r.name == name }) {
@@ -169,9 +176,9 @@ func (p *proxy) unused(name string, rules []*rule) string {
 	}
 }
 
-// usesOf returns the uses of a zone by location. It leaves out, and reports, those under another limit:
-// a policy counts a key under one.
-func (p *proxy) usesOf(z *zone) map[*location]*use {
+// usesOf returns the uses of a zone by location. It leaves out, and reports, those under another
+// limit: a policy counts a key under one.
+func (p ruler) usesOf(z *zone) map[*location]*use {
 	kept := make(map[*location]*use)
 	var first *use
 	for _, s := range p.servers {
@@ -185,8 +192,10 @@ func (p *proxy) usesOf(z *zone) map[*location]*use {
 				}
 				want, wantDelay := first.limit()
 				if limit, noDelay := u.limit(); limit != want || noDelay != wantDelay {
-					p.mistake(u.at, "the zone %s is also used in line %d with other numbers, and a policy "+
-						"counts a key under one limit: give this one a zone of its own", z.name, first.at.Line)
+					p.mistake(u.at, "the zone %s is also used in line %d with other numbers, and "+
+						"a policy "+
+						"counts a key under one limit: give this one a zone of its own", z.name,
+						first.at.Line)
 					continue
 				}
 				kept[l] = u
@@ -196,10 +205,10 @@ func (p *proxy) usesOf(z *zone) map[*location]*use {
 	return kept
 }
 
-// levels returns the rules of a zone in the servers of a group. The first has the outermost locations in
-// which the zone counts, except those within in which it does not. Where it counts again within an
-// exception, there is another rule.
-func (p *proxy) levels(g group, kept map[*location]*use, dry bool) (rules []*rule) {
+// levels returns the rules of a zone in the servers of a group. The first has the outermost
+// locations in which the zone counts, except those within in which it does not. Where it counts
+// again within an exception, there is another rule.
+func (p ruler) levels(g group, kept map[*location]*use, dry bool) (rules []*rule) {
 	counts := func(l *location) bool { return l != nil && kept[l] != nil && kept[l].dry == dry }
 	at := func(level int) *rule {
 		for len(rules) <= level {
@@ -225,7 +234,8 @@ func (p *proxy) levels(g group, kept map[*location]*use, dry bool) (rules []*rul
 			}
 			level := s.level(l, counts)
 			if !l.isSlash() {
-				p.mistake(l.at, "nginx takes %[1]s-x and the like for this location, too, and the pattern "+
+				p.mistake(l.at, "nginx takes %[1]s-x and the like for this location, too, and the "+
+					"pattern "+
 					"%[1]s/ does not: write location %[1]s/, and location = %[1]s", l.path)
 			}
 			for _, host := range hosts {
@@ -266,35 +276,4 @@ func (r *rule) note(u *use) {
 // comment returns the source of a part of the policy.
 func comment(at Place, text string) string {
 	return fmt.Sprintf("%s:%d: %s", at.File, at.Line, text)
-}
-
-// parent returns the innermost location that contains l, or nil.
-func (s *server) parent(l *location) *location {
-	if s.parents == nil {
-		s.parents = make(map[*location]*location, len(s.locations))
-		for _, inner := range s.locations {
-			for _, outer := range s.locations {
-				if parent := s.parents[inner]; outer.contains(inner) && (parent == nil || parent.contains(outer)) {
-					s.parents[inner] = outer
-				}
-			}
-		}
-	}
-	return s.parents[l]
-}
-
-// level returns in how many locations that count l lies, each in an exception of the one before.
-func (s *server) level(l *location, counts func(*location) bool) int {
-	level := -1
-	if counts(l) {
-		level = 0
-	}
-	for l != nil {
-		parent := s.parent(l)
-		if counts(parent) && !counts(l) {
-			level++
-		}
-		l = parent
-	}
-	return level
 }

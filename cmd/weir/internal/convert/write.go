@@ -31,14 +31,16 @@ func oneLine(text string) string { return strings.ReplaceAll(visible.Text(text),
 // write returns the policy of rules.
 func (w *writer) write(rules []*rule) []byte {
 	w.line("version: 1 # converted from %s", oneLine(w.title))
-	w.line("paths: go # nginx tells upper case from lower case; any-server if the programs behind do not")
+	w.line("paths: go # nginx tells upper case from lower case; any-server if the programs behind " +
+		"do not")
 	if w.client != "" {
 		w.line("client:")
 		if w.clientOf != "" {
 			w.comment("  ", w.clientOf)
 		}
 		w.line("  %s", w.client)
-		w.line("  ipv6-prefix: 128 # nginx counts each address; a client of IPv6 has many, so 64 is better")
+		w.line("  ipv6-prefix: 128 # nginx counts each address; a client of IPv6 has many, so 64 " +
+			"is better")
 	}
 	used := make(map[string]bool)
 	for _, r := range rules {

@@ -171,7 +171,8 @@ func (p *parser) block(s *scanner, open *Directive) (directives []*Directive) {
 			directives = append(directives, d)
 		case closing, end:
 			if d != nil {
-				p.mistake(d.Place, "the directive %q does not end: write a semicolon behind it", d.Text)
+				p.mistake(d.Place, "the directive %q does not end: write a semicolon behind it",
+					d.Text)
 			}
 			switch {
 			case t.kind == closing && open == nil:
@@ -212,7 +213,8 @@ func (p *parser) include(d *Directive) (directives []*Directive) {
 		}
 		text, err := p.read(name)
 		if err != nil {
-			p.mistake(at.Place, "%s cannot be read, so what it limits is not known: %v", name, plainError(err))
+			p.mistake(at.Place, "%s cannot be read, so what it limits is not known: %v", name,
+				plainError(err))
 			continue
 		}
 		directives = append(directives, p.file(name, text)...)

@@ -40,7 +40,7 @@ func (s *scanner) advance(n int) {
 	s.text = s.text[n:]
 }
 
-// next returns the next token, or why there is none.
+// next returns the next token, or what is wrong.
 func (s *scanner) next() (t token, why string) {
 	s.skipBlanks()
 	t.Place = s.at
@@ -158,7 +158,7 @@ func luaQuote(text []byte, n int) int {
 	return n
 }
 
-// luaLong returns the index behind the long bracket at n, such as [==[ ... ]==]; 0: there is none.
+// luaLong returns the index behind the long bracket at n, such as [==[ ... ]==]; 0 without one.
 func luaLong(text []byte, n int) int {
 	if n >= len(text) || text[n] != '[' {
 		return 0
@@ -177,7 +177,8 @@ func luaLong(text []byte, n int) int {
 	return 0
 }
 
-// unescape returns a word without its escapes. nginx leaves a backslash in front of other characters.
+// unescape returns a word without its escapes. nginx leaves a backslash in front of other
+// characters.
 func unescape(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)

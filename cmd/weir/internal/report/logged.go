@@ -8,8 +8,8 @@ import (
 	"github.com/weir-go/weir/cmd/weir/internal/simulate"
 )
 
-// Logged writes on which requests a policy and the server that wrote a log differ. It reports whether
-// they certainly do.
+// Logged writes on which requests a policy and the server that wrote a log differ. It reports
+// whether they certainly do.
 func Logged(w io.Writer, r *simulate.Report, denials []int) (differ bool, err error) {
 	t := &text{w: w, r: r}
 	t.head()
@@ -35,8 +35,8 @@ func Logged(w io.Writer, r *simulate.Report, denials []int) (differ bool, err er
 	}
 	if r.WholeSeconds && l.Server.High+l.Policy.High > 0 {
 		t.line("")
-		t.line("Note: The log's stamps are whole seconds. When within its second a request came is not known, so " +
-			"the policy may be the same: log $msec and $request_time to know.")
+		t.line("Note: The log's stamps are whole seconds. When within its second a request came " +
+			"is not known, so the policy may be the same: log $msec and $request_time to know.")
 	}
 	return !r.WholeSeconds && l.Server.Low+l.Policy.Low > 0, t.err
 }
