@@ -284,6 +284,26 @@ func TestThePolicyAnswersAsTheRealNginx(t *testing.T) {
 	}
 }
 
+// The warning of limit_conn beside limit_req says so.
+func TestNginxCountsARequestThatLimitConnDenies(t *testing.T) {
+	const text = realIP + `
+		limit_conn_zone $binary_remote_addr zone=addr:1m;
+		limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;
+		server {
+			location / { limit_conn addr 1; limit_req zone=one burst=1 nodelay; proxy_pass http://app; }
+		}`
+	decided := newDecider(t, convertText(t, text).Policy)
+	real := startNginx(t, text)
+	for _, s := range []struct{ do, byNginx, byPolicy string }{
+		{"hold GET / ip=192.0.2.1", "a", "a"}, {"1 GET / ip=192.0.2.1", "d", "d"}, {"release", "", ""},
+		{"1 GET / ip=192.0.2.1", "d", "a"},
+	} {
+		if byNginx, byPolicy := real.perform(s.do), decided.perform(s.do); byNginx != s.byNginx || byPolicy != s.byPolicy {
+			t.Errorf("%s: nginx %s, policy %s, want %s and %s", s.do, byNginx, byPolicy, s.byNginx, s.byPolicy)
+		}
+	}
+}
+
 // perform calls send for each request of a step, and returns what it returns.
 func perform(t *testing.T, do string, send func(*http.Request) byte) string {
 	t.Helper()
