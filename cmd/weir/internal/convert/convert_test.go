@@ -63,7 +63,7 @@ func (s *tree) zones(path string) []string {
 
 func TestEachPathMeetsTheZonesOfItsLocation(t *testing.T) {
 	random := testrun.Random(t)
-	paths := []string{"/", "/a", "/a/x", "/a/b", "/a/b/x", "/a/b/c/x", "/b", "/b/x", "/b/a/x", "/c/x", "/x"}
+	paths := []string{"/", "/a", "/a/", "/a/x", "/a/b", "/a/b/x", "/a/b/c/x", "/b", "/b/x", "/b/a/x", "/c/x", "/x"}
 	for range testrun.Sized(300, 5000) {
 		s := &tree{map[string][]string{}, map[string][]string{"/": nil}}
 		conf := "server {\n"

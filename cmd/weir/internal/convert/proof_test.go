@@ -119,23 +119,28 @@ var proofs = []struct {
 			}
 			location = /api/ping { limit_req zone=all burst=1 nodelay; proxy_pass http://app; }
 			location ~ ^/exactly$ { limit_req zone=api burst=2 nodelay; proxy_pass http://app; }
+			location ~ ^/kept/ { limit_req zone=api burst=2 nodelay; proxy_pass http://app; }
+			location ^~ /kept/in/ { proxy_pass http://app; }
+			location = /kept/ { proxy_pass http://app; }
 		}`, steps: []step{
 		{"1 GET /x ip=192.0.2.1", "a"}, {"4 GET /api/x ip=192.0.2.1", "aaad"}, {"1 GET /api/free/x ip=192.0.2.1", "d"},
 		{"2 GET /api/all/x ip=192.0.2.1", "ad"}, {"1 GET /api/ping ip=192.0.2.1", "d"},
 		{"1 GET /exactly ip=192.0.2.1", "d"}, {"2 GET /exactly/x ip=192.0.2.2", "aa"}, {"1 GET / ip=192.0.2.2", "d"},
+		{"4 GET /kept/x ip=192.0.2.3", "aaad"}, {"3 GET /kept/in/x ip=192.0.2.3", "aad"},
+		{"4 GET /kept/x ip=192.0.2.4", "aaad"}, {"3 GET /kept/ ip=192.0.2.4", "aad"},
 	}},
 	{name: "servers by host", http: `
 		limit_req_zone $binary_remote_addr zone=shop:1m rate=1r/m;
 		limit_req_zone $binary_remote_addr$server_name zone=each:1m rate=1r/m;
 		server {
 			listen LISTEN;
-			location / { limit_req zone=each; proxy_pass http://app; }
-		}
-		server {
-			listen LISTEN;
 			server_name shop.example www.shop.example;
 			location / { limit_req zone=shop burst=1 nodelay; proxy_pass http://app; }
 			location /free/ { proxy_pass http://app; limit_req zone=each; }
+		}
+		server {
+			listen LISTEN default_server;
+			location / { limit_req zone=each; proxy_pass http://app; }
 		}
 		server { listen LISTEN; server_name old.example; return 200; }
 		server { listen LISTEN; server_name open.example; location / { proxy_pass http://app; } }`, steps: []step{
