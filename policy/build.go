@@ -33,6 +33,9 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		return buildSource(k, b.names, b.file.client)
 	}
 	key := buildKey(r.key, source)
+	if r.absent == skip {
+		key = whenPresent(key)
+	}
 	rule := core.Rule[R]{
 		Name:      r.name,
 		Key:       b.restricted(r, key),
@@ -59,6 +62,17 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		rule.Limit = r.limit.fixed
 	}
 	return rule
+}
+
+// whenPresent returns key restricted to the requests that have one.
+func whenPresent[R any](key func(R) (string, error)) func(R) (string, error) {
+	return func(r R) (string, error) {
+		text, err := key(r)
+		if errors.Is(err, core.ErrAbsent) {
+			return "", core.ErrDoesNotApply
+		}
+		return text, err
+	}
 }
 
 // restricted returns key restricted to the requests that r applies to.

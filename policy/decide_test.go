@@ -593,3 +593,26 @@ func TestChangesNameNoKey(t *testing.T) {
 		t.Error(c)
 	}
 }
+
+func TestARuleMaySkipRequestsWithoutItsKey(t *testing.T) {
+	const file = "version: 1\nclient: {peer: true}\nrules:\n" +
+		"- {name: a, key: header X-Tenant, absent: skip, limit: 1/h}\n" +
+		"- {name: b, key: [address, cookie sid], absent: skip, limit: 1/h}\n" +
+		"- {name: c, key: bearer, absent: count, limit: 2/h}\n"
+	p, err := policy.Parse("test.yaml", []byte(file), names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tell(t, file)
+	bare := send("GET", "/", "192.0.2.1")
+	s.has(bare, 1, "sliding-window 2/1h")
+	s.has(send("GET", "/", "192.0.2.1", "X-Tenant", "acme"), 2, "sliding-window 1/1h")
+	s.has(send("GET", "/", "192.0.2.1", "Cookie", "sid=1"), 2, "sliding-window 1/1h")
+	for rule, want := range map[string]string{
+		"a": "has no header X-Tenant", "b": "has no address + cookie sid", "c": "",
+	} {
+		if got := p.WhyNot(rule, bare); got != want {
+			t.Errorf("%s: %q, want %q", rule, got, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func ExampleLoad() {
 	_, err = policy.Load("nowhere.yaml", policy.Names[*http.Request]{})
 	fmt.Println(err)
 	// Output:
-	// 7 <nil>
+	// 8 <nil>
 	// policy: stat nowhere.yaml: no such file or directory
 }
 

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -120,6 +121,14 @@ func (p *Policy[R]) whyNot(rule *rule, r R) string {
 		c := rule.except[i : i+1]
 		if c[0].list != "" && p.onList(c[0].list, r) || c[0].list == "" && p.places.except(c, r) {
 			return "is excepted by " + c[0].text
+		}
+	}
+	if rule.absent == skip {
+		source := func(k *key) func(R) (string, error) {
+			return buildSource(k, &p.names, p.file.client)
+		}
+		if _, err := buildKey(rule.key, source)(r); errors.Is(err, core.ErrAbsent) {
+			return "has no " + rule.key.name()
 		}
 	}
 	return ""

@@ -18,6 +18,7 @@ type rule struct {
 	match     []condition
 	except    []condition
 	key       *key
+	absent    int  // of absentWords
 	value     *key // nil: the limit counts no values
 	limit     limit
 	overrides []*override
@@ -44,6 +45,9 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 		r.except = readConditions(d, n, nil, (*condition).readException)
 	}},
 	{"key", true, func(d *decoder, n *node, r *rule) { r.key = readKey(d, n) }},
+	{"absent", false, func(d *decoder, n *node, r *rule) {
+		r.absent = d.choice(n, absentWords)
+	}},
 	{"value", false, func(d *decoder, n *node, r *rule) { r.value = readKey(d, n) }},
 	{"limit", true, func(d *decoder, n *node, r *rule) { r.limit.read(d, n) }},
 	{"overrides", false, func(d *decoder, n *node, r *rule) {
@@ -64,6 +68,11 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 	{"local", false, func(d *decoder, n *node, r *rule) { r.local = d.boolean(n) }},
 	{"deny-as-503", false, func(d *decoder, n *node, r *rule) { r.denyAs503 = d.boolean(n) }},
 }}
+
+// absentWords say whether requests without the key of a rule count.
+var absentWords = []string{"count", "skip"}
+
+const skip = 1
 
 var (
 	unitWords = []string{
@@ -399,6 +408,7 @@ func (r *rule) describe() []described {
 		{"match", describeConditions(r.match), ""},
 		{"except", describeConditions(r.except), ""},
 		{"key", r.key.text, ""},
+		{"absent", absentWords[r.absent], ""},
 		{"value", value, ""},
 		{"limit", r.limit.describe(), ""},
 		{"overrides", overrides, keys},

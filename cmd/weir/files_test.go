@@ -35,6 +35,8 @@ func TestANamedPipeIsRefusedAndNotWaitedFor(t *testing.T) {
 		{"explain", "--policy", pipe, "/"},
 		{"explain", "--policy", file, "--headers", pipe, "/"},
 		{"explain", "--url", "http://127.0.0.1:1", "--credentials", pipe, "/"},
+		{"convert", "nginx", pipe},
+		{"convert", "ingress-nginx", file, pipe},
 		{"simulate", "--policy", pipe, file},
 		{"simulate", "--policy", file, "--against", pipe, file},
 		{"simulate", "--policy", file, pipe},

@@ -35,7 +35,7 @@ func ReadPolicy(path string) (*Policy, error) {
 	if err != nil {
 		return nil, visible.Error(err)
 	}
-	return newPolicy(path, text)
+	return ParsePolicy(path, text)
 }
 
 // OneLimitName is the name of the policies of [OneLimit].
@@ -67,7 +67,7 @@ func OneLimit(limit, key, value string, match []string) (*Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPolicy(OneLimitName, text)
+	p, err := ParsePolicy(OneLimitName, text)
 	if mistakes := policy.Mistakes(err); len(mistakes) > 0 {
 		said := make([]string, len(mistakes))
 		for i, m := range mistakes {
@@ -90,7 +90,8 @@ func isProgramKey(key string) bool {
 	return !strings.ContainsAny(key, " {[")
 }
 
-func newPolicy(name string, text []byte) (*Policy, error) {
+// ParsePolicy reads the text of a policy file. Its error reports every mistake.
+func ParsePolicy(name string, text []byte) (*Policy, error) {
 	outline, err := policy.ReadOutline(name, text)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,8 @@ type replay struct {
 	delayed        int64
 	failed         int64
 	failure        error
-	judge          *judge // nil: decisions are not compared
+	judge          *judge  // nil: decisions are not compared
+	logged         *logged // nil: decisions are not compared with the log
 }
 
 // ruleCount holds the counts of one rule.
@@ -157,6 +158,9 @@ func (p *replay) decide(it *item) bool {
 	allowed := o.Allowed()
 	if c := it.charge(p.first); p.judge != nil && c != nil && c.err == nil {
 		p.judge.see(c, at, allowed)
+	}
+	if p.logged != nil {
+		p.logged.see(it, at, o.Len() > 0, o.Verdict() == core.Denied)
 	}
 	if allowed && p.plain(&o) {
 		return true

@@ -50,6 +50,7 @@ type Report struct {
 	Against    *Side       `json:"against,omitempty"`
 	Others     []Side      `json:"others,omitempty"` // results of Options.Others
 	Moved      *Moved      `json:"moved,omitempty"`
+	Logged     *Logged     `json:"logged,omitempty"` // of Options.Denials
 	BarSeconds int64       `json:"barSeconds"`
 	Bars       []Bar       `json:"bars"`
 	Suggestion *Suggestion `json:"suggestion,omitempty"`

@@ -26,6 +26,10 @@ type Options struct {
 	Suggest     *Condition // find the lowest limit that meets this; nil: none
 	SuggestRule string     // the rule for Suggest; "": the only one
 
+	// Denials are statuses by which the server denied a request. The report compares with them. nil:
+	// it does not.
+	Denials []int
+
 	ShowKeys bool // show keys unmasked; they may identify people
 
 	// Progress is called regularly with the number of bytes read. total is 0 if unknown. pass
@@ -97,6 +101,7 @@ func Do(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
+	report.Logged = loggedOf(built)
 	reporter.notes(report)
 	return report, nil
 }
@@ -152,6 +157,11 @@ func (s *simulation) tryPass(
 	}
 	if s.Against == nil {
 		r.moves = nil
+	}
+	if s.Denials != nil {
+		for _, p := range r.replaysOf(0, -1) {
+			p.logged = &logged{denials: s.Denials}
+		}
 	}
 	r.stop = s.maxKeys < mostKeys && !slices.Contains(s.Logs, "-")
 	r.progress = func() { s.progress(logs) }

@@ -1,0 +1,162 @@
+package convert
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/weir-go/weir/cmd/weir/internal/nginxconf"
+)
+
+// locationReader reads the locations of one server.
+type locationReader struct {
+	*nginxReader
+	server *server
+	lost   []*location // by regular expressions that no pattern has
+	count  int         // of regular expressions
+}
+
+// locations reads the locations of a block.
+func (r *locationReader) locations(block []*nginxconf.Directive, outer scope) {
+	for _, d := range block {
+		if d.Text != "location" || !d.Opens {
+			continue
+		}
+		modifier, path, ok := locationOf(d)
+		if !ok {
+			r.mistake(d.Place, "must have a path, as in location /search")
+			continue
+		}
+		inner := r.scope(outer, d.Block)
+		if strings.HasPrefix(path, "@") || isInternal(d) {
+			if inner.ownRequests || inner.ownConnections {
+				r.mistake(d.Place, "counts what other locations send here, and a policy counts "+
+					"requests by "+
+					"the path that a client sends: move the limits there")
+			}
+			continue
+		}
+		l := &location{at: d.Place, path: path, uses: r.uses(&inner)}
+		switch modifier {
+		case "=":
+			l.exact = true
+		case "^~":
+			l.final = true
+		case "~", "~*":
+			r.count++
+			l.regexp = r.count
+			if l.path, l.exact, ok = literalOf(modifier, path); !ok {
+				r.lost = append(r.lost, l)
+				r.locations(d.Block, inner)
+				continue
+			}
+		}
+		if !strings.HasPrefix(l.path, "/") {
+			r.mistake(d.Place, "no request has a path that begins without a slash")
+			continue
+		}
+		r.server.locations = append(r.server.locations, l)
+		r.locations(d.Block, inner)
+	}
+}
+
+// locationOf returns the arguments of a location.
+func locationOf(d *nginxconf.Directive) (modifier, path string, ok bool) {
+	switch len(d.Args) {
+	case 1:
+		path = d.Args[0].Text
+		for _, modifier := range []string{"=", "^~", "~*", "~"} {
+			if rest, ok := strings.CutPrefix(path, modifier); ok {
+				return modifier, rest, rest != ""
+			}
+		}
+		return "", path, path != ""
+	case 2:
+		return d.Args[0].Text, d.Args[1].Text, d.Args[1].Text != ""
+	}
+	return "", "", false
+}
+
+func isInternal(d *nginxconf.Directive) bool {
+	return slices.ContainsFunc(d.Block, func(d *nginxconf.Directive) bool {
+		return d.Text == "internal"
+	})
+}
+
+var literal = regexp.MustCompile(`^\^((?:[A-Za-z0-9_/-]|\\[.-])+)(\$?)$`)
+
+// literalOf returns the path that a regular expression is, if it is one.
+func literalOf(modifier, text string) (path string, exact, ok bool) {
+	found := literal.FindStringSubmatch(text)
+	if modifier == "~*" || found == nil {
+		return text, false, false
+	}
+	return strings.ReplaceAll(found[1], `\`, ""), found[2] != "", true
+}
+
+// checkRegexps reports regular expressions that take requests from locations with other limits.
+func (r *locationReader) checkRegexps() {
+	for _, l := range r.lost {
+		signed := sign(l.uses)
+		if slices.ContainsFunc(r.server.locations, func(other *location) bool {
+			return !other.exact && !other.final && sign(other.uses) != signed
+		}) {
+			r.mistake(l.at, "a policy has no regular expressions, so the requests of this "+
+				"location are limited as "+
+				"those of the others: write locations by path")
+		}
+	}
+	for _, l := range r.server.locations {
+		if l.regexp == 0 {
+			continue
+		}
+		for _, other := range r.server.locations {
+			if l.contains(other) && !other.exact && !other.final &&
+				(other.regexp == 0 || other.regexp > l.regexp) && sign(other.uses) != sign(l.uses) {
+				r.mistake(other.at, "the regular expression in line %d takes the requests of this "+
+					"location: "+
+					"write that one as location ^~ with its path", l.at.Line)
+			}
+		}
+	}
+}
+
+// checkRewrites reports what moves requests to a location with other limits before they are
+// counted.
+func (r *locationReader) checkRewrites(d *nginxconf.Directive) {
+	locations := r.server.locations
+	if !slices.ContainsFunc(locations, func(l *location) bool {
+		return sign(l.uses) != sign(locations[0].uses)
+	}) {
+		return
+	}
+	r.rewrites(d, false)
+}
+
+func (r *locationReader) rewrites(d *nginxconf.Directive, inLocation bool) {
+	for _, line := range d.Block {
+		switch line.Text {
+		case "rewrite":
+			to, flag := "", ""
+			if len(line.Args) > 1 {
+				to = line.Args[1].Text
+			}
+			if len(line.Args) > 2 {
+				flag = line.Args[2].Text
+			}
+			redirects := flag == "redirect" || flag == "permanent" || strings.HasPrefix(to,
+				"http://") ||
+				strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "$scheme")
+			if !redirects && !(inLocation && flag == "break") {
+				r.mistake(line.Place, "rewrite moves requests to a location with other limits "+
+					"before they are "+
+					"counted, and a policy counts by the path that a client sends: write rules "+
+					"for both paths")
+			}
+		case "location":
+			r.rewrites(line, true)
+		case "if":
+			r.rewrites(line, inLocation)
+		}
+	}
+}

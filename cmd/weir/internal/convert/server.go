@@ -1,0 +1,87 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+// server is a server with its locations.
+type server struct {
+	at        Place
+	hosts     []string
+	strange   string // a name that no pattern of a policy has; "": none
+	byDefault bool   // it serves requests whose host no other server has
+	locations []*location
+	parents   map[*location]*location // of parent; nil: not computed
+}
+
+// location is a part of the paths of a server.
+type location struct {
+	at      Place
+	exact   bool
+	path    string
+	uses    []*use
+	regexp  int // its place among the regular expressions of the server, from 1; 0: it is none
+	final   bool
+	segment bool // of an Ingress: the path and all below it
+}
+
+// isSlash reports whether the location covers whole segments of paths.
+func (l *location) isSlash() bool { return l.exact || strings.HasSuffix(l.path, "/") }
+
+// contains reports whether l takes the requests of other, unless other has its own limits.
+func (l *location) contains(other *location) bool {
+	if l == other || l.exact || !strings.HasPrefix(other.path, l.path) {
+		return false
+	}
+	return other.path != l.path || other.exact
+}
+
+// patterns returns the patterns of l, with a host in front.
+func (l *location) patterns(host string) []string {
+	path := strings.ReplaceAll(l.path, "%", "%25")
+	switch {
+	case l.exact && strings.HasSuffix(path, "/"):
+		path += "{$}"
+	case !l.isSlash():
+		return []string{host + path, host + path + "/"}
+	}
+	return []string{host + path}
+}
+
+// limited reports whether a location of s has a limit.
+func (s *server) limited() bool {
+	return slices.ContainsFunc(s.locations, func(l *location) bool { return len(l.uses) > 0 })
+}
+
+// parent returns the innermost location that contains l, or nil.
+func (s *server) parent(l *location) *location {
+	if s.parents == nil {
+		s.parents = make(map[*location]*location, len(s.locations))
+		for _, inner := range s.locations {
+			for _, outer := range s.locations {
+				if parent := s.parents[inner]; outer.contains(inner) && (parent == nil ||
+					parent.contains(outer)) {
+					s.parents[inner] = outer
+				}
+			}
+		}
+	}
+	return s.parents[l]
+}
+
+// level returns in how many locations that count l lies, each in an exception of the one before.
+func (s *server) level(l *location, counts func(*location) bool) int {
+	level := -1
+	if counts(l) {
+		level = 0
+	}
+	for l != nil {
+		parent := s.parent(l)
+		if counts(parent) && !counts(l) {
+			level++
+		}
+		l = parent
+	}
+	return level
+}
