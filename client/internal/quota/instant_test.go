@@ -182,3 +182,28 @@ func FuzzDatesAreReadAsPackageHTTPReadsThem(f *testing.F) {
 		}
 	})
 }
+
+// The usual form is read by the places of its parts. Any other text of that length is read as before.
+func TestTheUsualDateIsReadAsByItsParts(t *testing.T) {
+	same := func(text string) {
+		d := dateReader{rest: text}
+		wantOK := d.date() && d.complete()
+		want := d.instant()
+		if got, ok := instantOf(text); ok != wantOK || ok && got != want {
+			t.Errorf("%q is read as %+v, %v, want %+v, %v", text, got, ok, want, wantOK)
+		}
+	}
+	for second := int64(0); second < 200*365*86400; second += 9_999_991 {
+		same(time.Unix(second, 0).UTC().Format(http.TimeFormat))
+	}
+	for _, text := range []string{
+		"Sun, 22 Nov 2026 10:00:00 GMT", "Mon, 29 Feb 2100 23:59:60 GMT", "wed, 31 DEC 0000 00:00:00 GMT",
+	} {
+		same(text)
+		for at := range text {
+			for c := range 256 {
+				same(text[:at] + string([]byte{byte(c)}) + text[at+1:])
+			}
+		}
+	}
+}
