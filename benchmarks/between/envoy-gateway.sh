@@ -4,7 +4,8 @@
 # Gateway with the policies of cmd/weir/internal/xds/testdata/envoy-gateway.yaml and certificates of
 # its own, lets both services ask it for their limits, and asks both the requests of
 # envoy-gateway.txt. Then it adds a policy that Envoy Gateway takes and the original does not, and asks
-# through the Envoy that Envoy Gateway configures. It needs go, redis-server, envoy, curl and python3,
+# through the Envoy that Envoy Gateway configures. At last Envoy Gateway makes the Deployment of
+# docs/envoy-gateway.md. It needs go, redis-server, envoy, curl and python3,
 # the ports 8081, 8888, 9000, 18000 to 18002, 19000 and 19001, which Envoy Gateway and its policies
 # name, 2 GB in the cache of modules, and ten minutes the first time.
 set -euo pipefail
@@ -23,12 +24,47 @@ end() {
 }
 trap end EXIT
 
+# render.go prints the Deployment that a configuration of Envoy Gateway leads to.
+cat >"$work/render.go" <<-'G'
+	package main
+
+	import (
+		"fmt"
+		"log"
+		"os"
+
+		"github.com/envoyproxy/gateway/internal/envoygateway/config"
+		"github.com/envoyproxy/gateway/internal/infrastructure/kubernetes/ratelimit"
+		"sigs.k8s.io/yaml"
+	)
+
+	func main() {
+		c, err := config.Decode(os.Args[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		c.SetEnvoyGatewayDefaults()
+		deployment, err := ratelimit.NewResourceRender("envoy-gateway-system", c, nil).Deployment()
+		if err != nil {
+			log.Fatal(err)
+		}
+		text, err := yaml.Marshal(deployment.Spec.Template.Spec.Containers)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(text))
+	}
+G
+
 # build NAME MODULE@VERSION PACKAGE builds a command under the go.mod of its own module.
 build() {
 	local dir
 	dir=$(cd "$work" && go mod download -json "$2" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
 	cp -r "$dir" "$work/$1.src" && chmod -R u+w "$work/$1.src"
 	(cd "$work/$1.src" && go build -o "$work/$1" "$3") >&2
+	if [ "$1" = gateway ]; then
+		(cd "$work/$1.src" && mkdir cmd/render && cp ../render.go cmd/render && go build -o "$work/render" ./cmd/render) >&2
+	fi
 	rm -rf "$work/$1.src"
 }
 build gateway github.com/envoyproxy/gateway@v"$gateway" ./cmd/envoy-gateway
@@ -154,3 +190,9 @@ until_ok 20 curl -sf http://127.0.0.1:8888/range/ -o /dev/null
 statuses=$(status; status)
 echo "Envoy, a client that has 2 a day, asks 3 times: 200 $statuses"
 [ "$statuses" = "200 429 " ]
+
+sed -n '/^# envoy-gateway.yaml/,/^```/p' "$here/../../docs/envoy-gateway.md" | grep -v '^```' >guide.yaml
+./render guide.yaml >containers.yaml
+[ "$(grep -c '^- \|^  name: ' containers.yaml)" = 2 ] && grep -q '^  - --xds=envoy-gateway:18001' containers.yaml &&
+	grep -q '^  - /weir$' containers.yaml && grep -q 'port: 6070' containers.yaml
+echo "Envoy Gateway makes of the file in the guide a Deployment with one container: weir"
