@@ -3,11 +3,13 @@
 # BackendTrafficPolicies. It builds Envoy Gateway and the service from their modules, starts Envoy
 # Gateway with the policies of cmd/weir/internal/xds/testdata/envoy-gateway.yaml and certificates of
 # its own, lets both services ask it for their limits, and asks both the requests of
-# envoy-gateway.txt. Then it adds a policy that Envoy Gateway takes and the original does not. It needs
-# go, redis-server, curl and python3, the ports 8081, 18000 to 18002, 19000 and 19001, which Envoy
-# Gateway has no setting for, 2 GB in the cache of modules, and ten minutes the first time.
+# envoy-gateway.txt. Then it adds a policy that Envoy Gateway takes and the original does not, and asks
+# through the Envoy that Envoy Gateway configures. At last Envoy Gateway makes the Deployment of
+# docs/envoy-gateway.md. It needs go, redis-server, envoy, curl and python3,
+# the ports 8081, 8888, 9000, 18000 to 18002, 19000 and 19001, which Envoy Gateway and its policies
+# name, 2 GB in the cache of modules, and ten minutes the first time.
 set -euo pipefail
-for program in go redis-server curl python3; do
+for program in go redis-server envoy curl python3; do
 	command -v "$program" >/dev/null || { echo "envoy-gateway.sh: $program is missing, so nothing was run" >&2; exit 0; }
 done
 gateway=1.9.1 ratelimit=1.4.1-0.20260122083618-3fb702589d36
@@ -22,12 +24,47 @@ end() {
 }
 trap end EXIT
 
+# render.go prints the Deployment that a configuration of Envoy Gateway leads to.
+cat >"$work/render.go" <<-'G'
+	package main
+
+	import (
+		"fmt"
+		"log"
+		"os"
+
+		"github.com/envoyproxy/gateway/internal/envoygateway/config"
+		"github.com/envoyproxy/gateway/internal/infrastructure/kubernetes/ratelimit"
+		"sigs.k8s.io/yaml"
+	)
+
+	func main() {
+		c, err := config.Decode(os.Args[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		c.SetEnvoyGatewayDefaults()
+		deployment, err := ratelimit.NewResourceRender("envoy-gateway-system", c, nil).Deployment()
+		if err != nil {
+			log.Fatal(err)
+		}
+		text, err := yaml.Marshal(deployment.Spec.Template.Spec.Containers)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(text))
+	}
+G
+
 # build NAME MODULE@VERSION PACKAGE builds a command under the go.mod of its own module.
 build() {
 	local dir
 	dir=$(cd "$work" && go mod download -json "$2" | python3 -c 'import json, sys; print(json.load(sys.stdin)["Dir"])')
 	cp -r "$dir" "$work/$1.src" && chmod -R u+w "$work/$1.src"
 	(cd "$work/$1.src" && go build -o "$work/$1" "$3") >&2
+	if [ "$1" = gateway ]; then
+		(cd "$work/$1.src" && mkdir cmd/render && cp ../render.go cmd/render && go build -o "$work/render" ./cmd/render) >&2
+	fi
 	rm -rf "$work/$1.src"
 }
 build gateway github.com/envoyproxy/gateway@v"$gateway" ./cmd/envoy-gateway
@@ -35,7 +72,8 @@ build ratelimit github.com/envoyproxy/ratelimit@v"$ratelimit" ./src/service_cmd
 (cd "$here" && go build -o "$work/ask" ./gateway)
 (cd "$here/../../cmd/weir" && go build -o "$work/weir" .)
 cd "$work"
-mkdir home policies
+mkdir -p home/versions/1.40.0/bin policies www/range
+ln -s "$(command -v envoy)" home/versions/1.40.0/bin/envoy # Envoy Gateway would download it
 cp "$data/envoy-gateway.yaml" policies
 ./gateway certgen --local --config-home "$work/home" >&2
 cat >gateway.yaml <<-Y
@@ -50,10 +88,10 @@ cat >gateway.yaml <<-Y
 	      type: Host
 	      host: {configHome: "$work/home", dataHome: "$work/home", stateHome: "$work/home", runtimeDir: "$work/home"}
 	rateLimit: {backend: {type: Redis, redis: {url: "redis.shop.svc:6379"}}}
-	extensionApis: {enableBackend: true}
+	extensionApis: {enableBackend: true, enableEnvoyPatchPolicy: true}
 Y
 
-# until SECONDS COMMAND... waits until it succeeds.
+# until_ok SECONDS COMMAND... waits until it succeeds.
 until_ok() {
 	local last=$((SECONDS + $1))
 	shift
@@ -67,9 +105,30 @@ until_ok() {
 	done
 }
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-redis=$(port) original=$(port) original_grpc=$(port) original_debug=$(port) check=$(port) operator=$(port)
+redis=$(port) original=$(port) original_grpc=$(port) original_debug=$(port) check=$(port) grpc=$(port) operator=$(port)
 certs=$work/home/certs/envoy-rate-limit
 
+# Envoy Gateway looks for the service in Kubernetes.
+cat >policies/service.yaml <<-Y
+	apiVersion: gateway.envoyproxy.io/v1alpha1
+	kind: EnvoyPatchPolicy
+	metadata: {name: service, namespace: shop}
+	spec:
+	  targetRef: {group: gateway.networking.k8s.io, kind: Gateway, name: eg}
+	  type: JSONPatch
+	  jsonPatches:
+	    - type: type.googleapis.com/envoy.config.cluster.v3.Cluster
+	      name: ratelimit_cluster
+	      operation: {op: remove, path: /transport_socket}
+	    - type: type.googleapis.com/envoy.config.cluster.v3.Cluster
+	      name: ratelimit_cluster
+	      operation:
+	        op: replace
+	        path: /load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address
+	        value: {address: 127.0.0.1, port_value: $grpc}
+Y
+
+python3 -m http.server 9000 --bind 127.0.0.1 --directory www >www.log 2>&1 & pids+=($!)
 HOME=$work ./gateway server -c gateway.yaml >gateway.log 2>&1 & pids+=($!)
 redis-server --port "$redis" --bind 127.0.0.1 --save "" >redis.log 2>&1 & pids+=($!)
 USE_STATSD=false PORT=$original GRPC_PORT=$original_grpc DEBUG_PORT=$original_debug LOG_LEVEL=info \
@@ -80,7 +139,7 @@ USE_STATSD=false PORT=$original GRPC_PORT=$original_grpc DEBUG_PORT=$original_de
 	FORCE_START_WITHOUT_INITIAL_CONFIG=true ./ratelimit >ratelimit.log 2>&1 & pids+=($!)
 ./weir serve --xds 127.0.0.1:18001 --node envoy-ratelimit --xds-tls-ca "$certs/ca.crt" \
 	--xds-tls-cert "$certs/tls.crt" --xds-tls-key "$certs/tls.key" --xds-tls-name envoy-gateway \
-	--xds-state state.json --check 127.0.0.1:"$check" --grpc "" --operator 127.0.0.1:"$operator" >weir.log 2>&1 & pids+=($!)
+	--xds-state state.json --check 127.0.0.1:"$check" --grpc 127.0.0.1:"$grpc" --operator 127.0.0.1:"$operator" >weir.log 2>&1 & pids+=($!)
 until_ok 120 curl -sf http://127.0.0.1:"$operator"/readyz
 until_ok 120 grep 'Successfully loaded new configuration' ratelimit.log
 
@@ -116,8 +175,8 @@ cat >policies/range.yaml <<-'Y'
 	  rateLimit:
 	    global:
 	      rules:
-	        - {clientSelectors: [{sourceCIDR: {value: 10.0.0.0/8, type: Distinct}}], limit: {requests: 2, unit: Day}}
-	        - {clientSelectors: [{sourceCIDR: {value: 10.0.0.0/8}}], limit: {requests: 100, unit: Day}}
+	        - {clientSelectors: [{sourceCIDR: {value: 127.0.0.0/8, type: Distinct}}], limit: {requests: 2, unit: Day}}
+	        - {clientSelectors: [{sourceCIDR: {value: 127.0.0.0/8}}], limit: {requests: 100, unit: Day}}
 Y
 until_ok 60 grep 'a version is taken.*version=2' weir.log
 until_ok 60 grep 'duplicate descriptor' ratelimit.log
@@ -125,3 +184,15 @@ before=$(grep -c 'duplicate descriptor' ratelimit.log)
 sleep 5
 after=$(grep -c 'duplicate descriptor' ratelimit.log)
 echo "a policy with a limit for each client of a range, and one for the range: weir takes it, the original refuses all limits, $(((after - before) / 5)) times a second"
+
+status() { curl -s -o /dev/null -w '%{http_code} ' http://127.0.0.1:8888/range/; }
+until_ok 20 curl -sf http://127.0.0.1:8888/range/ -o /dev/null
+statuses=$(status; status)
+echo "Envoy, a client that has 2 a day, asks 3 times: 200 $statuses"
+[ "$statuses" = "200 429 " ]
+
+sed -n '/^# envoy-gateway.yaml/,/^```/p' "$here/../../docs/envoy-gateway.md" | grep -v '^```' >guide.yaml
+./render guide.yaml >containers.yaml
+[ "$(grep -c '^- \|^  name: ' containers.yaml)" = 2 ] && grep -q '^  - --xds=envoy-gateway:18001' containers.yaml &&
+	grep -q '^  - /weir$' containers.yaml && grep -q 'port: 6070' containers.yaml
+echo "Envoy Gateway makes of the file in the guide a Deployment with one container: weir"

@@ -8,9 +8,9 @@ import (
 	"strconv"
 )
 
-// Of returns a value as nodes without places, with fields in the order of their names. The value has
-// the types that encoding/json decodes into an any, or numbers of other types. root is nil if it has
-// a value of another type, or if lists and maps are more than maxDepth deep.
+// Of returns a value as nodes without places, with fields in the order of their names. The value
+// has the types that encoding/json decodes into an any, or numbers of other types. root is nil if
+// it has a value of another type, or if lists and maps are more than maxDepth deep.
 func Of(value any, maxDepth int) (root *Node, mistakes []Mistake) {
 	v := valuer{maxDepth: maxDepth}
 	root = v.node(value, 0)
@@ -59,7 +59,8 @@ func (v *valuer) node(value any, depth int) *Node {
 	case of.CanInt(), of.CanUint():
 		return &Node{Text: fmt.Sprint(value), Tag: "!!int", Plain: true}
 	}
-	v.mistakes = append(v.mistakes, Mistake{Text: fmt.Sprintf("a %T is no value of a document", value)})
+	v.mistakes = append(v.mistakes,
+		Mistake{Text: fmt.Sprintf("a %T is no value of a document", value)})
 	return &Node{}
 }
 

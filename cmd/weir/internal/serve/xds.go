@@ -24,22 +24,25 @@ type XDS struct {
 }
 
 func (x XDS) mistakes() (errs []error) {
-	if x.Address == "" {
-		if x != (XDS{}) {
-			errs = append(errs, errors.New("--node and the flags that begin with --xds- are for a management server: "+
-				"name it by --xds, or leave them out"))
-		}
-		return errs
+	if x == (XDS{}) {
+		return nil
 	}
-	if _, port, err := net.SplitHostPort(x.Address); !strings.HasPrefix(x.Address, "unix:") && (err != nil || port == "") {
-		errs = append(errs, fmt.Errorf("--xds must be a host and a port, such as envoy-gateway:18001 (got %q)", x.Address))
+	if x.Address == "" {
+		return []error{errors.New("--node and the flags that begin with --xds- are for a " +
+			"management server: name it by --xds, or leave them out")}
+	}
+	unix := strings.HasPrefix(x.Address, "unix:")
+	if _, port, err := net.SplitHostPort(x.Address); !unix && (err != nil || port == "") {
+		errs = append(errs, fmt.Errorf(
+			"--xds must be a host and a port, such as envoy-gateway:18001 (got %q)", x.Address))
 	}
 	if x.Node == "" {
 		errs = append(errs, errors.New("--xds needs --node, the name under which the server has limits: "+
 			"Envoy Gateway has envoy-ratelimit"))
 	}
 	if (x.Cert == "") != (x.Key == "") {
-		errs = append(errs, errors.New("a certificate has two files: name both --xds-tls-cert and --xds-tls-key"))
+		errs = append(errs, errors.New(
+			"a certificate has two files: name both --xds-tls-cert and --xds-tls-key"))
 	}
 	if (x.Cert != "" || x.Name != "") && x.CA == "" {
 		errs = append(errs, errors.New("--xds-tls-cert and --xds-tls-name need --xds-tls-ca: "+
@@ -47,7 +50,8 @@ func (x XDS) mistakes() (errs []error) {
 	}
 	if x.State != "" {
 		if info, err := os.Stat(filepath.Dir(x.State)); err != nil || !info.IsDir() {
-			errs = append(errs, fmt.Errorf("--xds-state must be a file in a directory that exists (got %q)", x.State))
+			errs = append(errs, fmt.Errorf(
+				"--xds-state must be a file in a directory that exists (got %q)", x.State))
 		}
 	}
 	return errs

@@ -22,8 +22,8 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// serverOfLimits is a management server for the node weir-1, which asks for certificates of a.
-func serverOfLimits(t *testing.T, a *authority) (address string, set func(domain string)) {
+// listenTLS listens for clients that show a certificate of a.
+func listenTLS(t *testing.T, a *authority) (net.Listener, grpc.ServerOption) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,16 +36,23 @@ func serverOfLimits(t *testing.T, a *authority) (address string, set func(domain
 	}
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(a.pem)
-	g := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
-		MinVersion: tls.VersionTLS13,
-	})))
+	return l, grpc.Creds(credentials.NewTLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}))
+}
+
+// serverOfLimits serves a management server for the node weir-1. set has it send the limits of a
+// domain.
+func serverOfLimits(t *testing.T, l net.Listener, o ...grpc.ServerOption) (set func(domain string)) {
+	t.Helper()
+	g := grpc.NewServer(o...)
 	snapshots := cache.NewSnapshotCache(false, cache.IDHash{}, nil)
 	discovery.RegisterAggregatedDiscoveryServiceServer(g,
 		management.NewServer(t.Context(), snapshots, management.CallbackFuncs{}))
 	go g.Serve(l)
 	t.Cleanup(g.Stop)
-	return l.Addr().String(), func(domain string) {
+	return func(domain string) {
 		t.Helper()
 		one := &config.RateLimitConfig{Name: domain, Domain: domain, Descriptors: []*config.RateLimitDescriptor{{
 			Key: "tenant", RateLimit: &config.RateLimitPolicy{Unit: config.RateLimitUnit_YEAR, RequestsPerUnit: 1},
@@ -62,7 +69,8 @@ func serverOfLimits(t *testing.T, a *authority) (address string, set func(domain
 
 func TestAServiceIsReadyOnceLimitsHaveCome(t *testing.T) {
 	a := newAuthority(t)
-	address, set := serverOfLimits(t, a)
+	l, secrets := listenTLS(t, a)
+	address, set := l.Addr().String(), serverOfLimits(t, l, secrets)
 	_, _, cert, key := sign(t, a, "weir")
 	state := filepath.Join(t.TempDir(), "xds.json")
 	r := start(t, Config{
@@ -143,6 +151,26 @@ func TestAServiceIsReadyOnceLimitsHaveCome(t *testing.T) {
 	probed(200)
 	counted(200)
 	counted(429)
+}
+
+func TestLimitsComeOverAUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "xds.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serverOfLimits(t, l)("shop")
+	r := start(t, Config{XDS: XDS{Address: "unix:" + path, Node: "weir-1"}})
+	stream, err := healthpb.NewHealthClient(dialTo(t, r.grpc)).
+		Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	for serving := false; !serving; {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status *healthpb.HealthCheckResponse
+		status, err = stream.Recv()
+		serving = status.GetStatus() == healthpb.HealthCheckResponse_SERVING
+	}
 }
 
 func TestAServiceThatWaitsForLimitsEnds(t *testing.T) {

@@ -37,7 +37,7 @@ type Config struct {
 	Address string                      // host:port, or a unix socket, as in unix:/run/xds.sock
 	Node    string                      // for whom it asks
 	TLS     func() (*tls.Config, error) // is called for each connection; nil: not encrypted
-	State   string                      // the file that keeps the last version that was taken; "": none
+	State   string                      // the file that keeps the last version; "": none
 
 	Service *descriptors.Service // gets the limits
 	Logger  *slog.Logger
@@ -83,8 +83,8 @@ func New(config Config) *Client {
 // Arrived returns a channel that is closed once there are limits.
 func (c *Client) Arrived() <-chan struct{} { return c.arrived }
 
-// Run asks the server until ctx ends, and returns its error. While the server is away it tries again
-// after a second, and then ever less often, every half a minute at last.
+// Run asks the server until ctx ends, and returns its error. While the server is away it tries
+// again after a second, and then ever less often, every half a minute at last.
 func (c *Client) Run(ctx context.Context) error {
 	for wait := shortest; ; wait = min(2*wait, longest) {
 		answered, err := c.connect(ctx)
@@ -97,9 +97,11 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		if why := describe(err); why != c.reported {
 			c.reported = why
-			c.Logger.Warn("xds: there is no connection, the limits in force stay", "server", c.Address, "error", why)
+			c.Logger.Warn("xds: there is no connection, the limits in force stay",
+				"server", c.Address, "error", why)
 		}
-		if !sleep(ctx, wait/2+rand.N(wait/2)) { // processes that lost one server do not come back together
+		// Processes that lost one server do not come back together.
+		if !sleep(ctx, wait/2+rand.N(wait/2)) {
 			return ctx.Err()
 		}
 	}
@@ -151,14 +153,18 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 	if path, unix := strings.CutPrefix(c.Address, "unix:"); unix {
 		target, network = "passthrough:///"+path, "unix"
 	}
-	return grpc.NewClient(target, grpc.WithTransportCredentials(secrets), grpc.WithDisableServiceConfig(),
+	return grpc.NewClient(target,
+		grpc.WithTransportCredentials(secrets),
+		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		// A dialer of net has its kernel probe a peer that is silent. Servers of grpc-go take pings
 		// more often than each five minutes for an attack.
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return c.dialer(ctx, network, address)
 		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 20 * time.Second}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{
+			Time: 6 * time.Minute, Timeout: 20 * time.Second,
+		}))
 }
 
 // connect asks by one connection until it ends, and says why. answered tells whether there was an
@@ -248,13 +254,15 @@ func (c *Client) take(r *discovery.DiscoveryResponse) (again bool, err error) {
 	c.failure = ""
 	c.taken.Add(1)
 	if c.record.Digest() == before {
-		c.Logger.Info("xds: a version has the limits in force", "server", c.Address, "version", r.GetVersionInfo())
+		c.Logger.Info("xds: a version has the limits in force", "server", c.Address,
+			"version", r.GetVersionInfo())
 	} else {
 		c.Logger.Info("xds: a version is taken", "server", c.Address, "version", r.GetVersionInfo(),
 			"digest", c.record.Digest(), "domains", c.Service.Domains())
 	}
 	if err := state(c.State).write(r); err != nil {
-		c.Logger.Error("xds: the version is in force, but cannot be kept for the next start", "error", err)
+		c.Logger.Error("xds: the version is in force, but cannot be kept for the next start",
+			"file", c.State, "error", err)
 	}
 	return false, nil
 }
@@ -311,7 +319,8 @@ func (c *Client) Metrics() []stats.Metric {
 		},
 		{
 			Name: "weir_xds_versions_total", Labels: []string{"result"},
-			Instrument: "weir.xds.versions", Attributes: []string{"result"}, Kind: "counter", Unit: "{version}",
+			Instrument: "weir.xds.versions", Attributes: []string{"result"},
+			Kind: "counter", Unit: "{version}",
 			Help: "Versions of limits that the management server sent, by what became of them.",
 			Series: []stats.Series{
 				{Labels: []string{"taken"}, Value: float64(c.taken.Load())},

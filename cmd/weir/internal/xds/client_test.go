@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,47 +30,69 @@ import (
 
 // management is the management server of go-control-plane, as Envoy Gateway runs it.
 type management struct {
-	t        *testing.T
-	cache    cache.SnapshotCache
+	t     *testing.T
+	cache cache.SnapshotCache
+	stop  func()
+
+	mu       sync.Mutex
 	listener *bufconn.Listener // nil: it is away
-	stop     func()
 	dialled  int
 	asked    []*discovery.DiscoveryRequest
 }
 
 func (m *management) begin() {
 	m.cache = cache.NewSnapshotCache(false, cache.IDHash{}, nil)
-	m.listener = bufconn.Listen(1 << 16)
+	listener := bufconn.Listen(1 << 16)
 	ctx, cancel := context.WithCancel(context.Background())
 	g := grpc.NewServer()
 	discovery.RegisterAggregatedDiscoveryServiceServer(g, server.NewServer(ctx, m.cache, server.CallbackFuncs{
 		StreamRequestFunc: func(_ int64, r *discovery.DiscoveryRequest) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
 			m.asked = append(m.asked, r)
 			return nil
 		},
 	}))
-	listener := m.listener
 	go g.Serve(listener)
+	m.listen(listener)
 	m.stop = func() {
-		m.listener = nil
+		m.listen(nil)
 		cancel()
 		g.Stop()
 		synctest.Wait()
 	}
 }
 
+func (m *management) listen(listener *bufconn.Listener) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.listener = listener
+}
+
 func (m *management) dial(ctx context.Context) (net.Conn, error) {
+	m.mu.Lock()
+	listener := m.listener
 	m.dialled++
-	if m.listener == nil {
+	m.mu.Unlock()
+	if listener == nil {
 		return nil, errors.New("connection refused")
 	}
-	return m.listener.DialContext(ctx)
+	return listener.DialContext(ctx)
+}
+
+// counts returns how often it was dialled and asked.
+func (m *management) counts() (dialled, asked int) {
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dialled, len(m.asked)
 }
 
 // set has the server send these limits to the node, and waits until they have arrived.
 func (m *management) set(version string, configs ...types.Resource) {
 	m.t.Helper()
-	snapshot, err := cache.NewSnapshot(version, map[resource.Type][]types.Resource{resource.RateLimitConfigType: configs})
+	snapshot, err := cache.NewSnapshot(version,
+		map[resource.Type][]types.Resource{resource.RateLimitConfigType: configs})
 	if err == nil {
 		err = m.cache.SetSnapshot(context.Background(), "weir-1", snapshot)
 	}
@@ -81,16 +104,18 @@ func (m *management) set(version string, configs ...types.Resource) {
 
 // last returns the last request as the versions and the mistake that it has.
 func (m *management) last() (version, nonce, mistake string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	r := m.asked[len(m.asked)-1]
 	return r.GetVersionInfo(), r.GetResponseNonce(), r.GetErrorDetail().GetMessage()
 }
 
 // limited returns limits of a domain: so many requests a day for each tenant.
 func limited(domain string, requests uint32) *ratelimit.RateLimitConfig {
-	return &ratelimit.RateLimitConfig{Name: domain, Domain: domain, Descriptors: []*ratelimit.RateLimitDescriptor{{
-		Key:       "tenant",
-		RateLimit: &ratelimit.RateLimitPolicy{Unit: ratelimit.RateLimitUnit_DAY, RequestsPerUnit: requests},
-	}}}
+	return &ratelimit.RateLimitConfig{
+		Name: domain, Domain: domain,
+		Descriptors: []*ratelimit.RateLimitDescriptor{{Key: "tenant", RateLimit: aDay(requests)}},
+	}
 }
 
 // asking is a client that runs.
@@ -125,7 +150,9 @@ func ask(t *testing.T, m *management, state string) *asking {
 // limits returns what a tenant of a domain has left, or why that is not known.
 func (a *asking) limits(domain string) string {
 	answer, err := a.service.Decide(context.Background(), &descriptors.Request{Domain: domain,
-		Descriptors: []descriptors.Descriptor{{Entries: []descriptors.Entry{{Key: "tenant", Value: "acme"}}, Hits: new(uint64)}}})
+		Descriptors: []descriptors.Descriptor{{
+			Entries: []descriptors.Entry{{Key: "tenant", Value: "acme"}}, Hits: new(uint64),
+		}}})
 	switch {
 	case errors.Is(err, descriptors.ErrUnavailable):
 		return "unavailable"
@@ -160,9 +187,7 @@ func bubble(t *testing.T, test func(t *testing.T, m *management)) {
 		m := &management{t: t}
 		m.begin()
 		test(t, m)
-		if m.listener != nil {
-			m.stop()
-		}
+		m.stop() // again, if the test has
 	})
 }
 
@@ -213,10 +238,10 @@ func TestAVersionWithAMistakeIsRefusedInWords(t *testing.T) {
 		if since, err := a.Failure(); err == nil || !since.Equal(time.Now()) {
 			t.Errorf("failing since %v: %v", since, err)
 		}
-		before := len(m.asked)
+		_, before := m.counts()
 		time.Sleep(10 * time.Minute) // the server sends it again for each refusal
-		if more := len(m.asked) - before; more < 10 || more > 45 {
-			t.Errorf("refused %d times in ten minutes", more)
+		if _, asked := m.counts(); asked < before+10 || asked > before+45 {
+			t.Errorf("refused %d times in ten minutes", asked-before)
 		}
 		a.wants(1, "level=ERROR", `msg="xds: a version is refused, the limits in force stay"`)
 		m.set("3", limited("shop", 4))
@@ -237,11 +262,11 @@ func TestLimitsStayWhileTheServerIsAway(t *testing.T) {
 		defer a.stop()
 		m.set("1", limited("shop", 3))
 		m.stop()
-		before := m.dialled
+		before, _ := m.counts()
 		time.Sleep(10 * time.Minute)
 		a.has("shop", "3")
-		if more := m.dialled - before; more < 20 || more > 45 {
-			t.Errorf("connected %d times in ten minutes", more)
+		if dialled, _ := m.counts(); dialled < before+20 || dialled > before+45 {
+			t.Errorf("connected %d times in ten minutes", dialled-before)
 		}
 		a.wants(1, "connection refused") // not once for each time
 		m.begin()                        // versions begin anew
@@ -251,6 +276,7 @@ func TestLimitsStayWhileTheServerIsAway(t *testing.T) {
 		a.has("shop", "4")
 		m.stop()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		a.wants(2, "connection refused")
 	})
 }
@@ -296,6 +322,7 @@ func TestLimitsOutliveARestartOfWeir(t *testing.T) {
 		m.begin()
 		m.set("1", limited("shop", 6))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		b.has("shop", "6")
 		if files, err := os.ReadDir(filepath.Dir(state)); err != nil || len(files) != 1 {
 			t.Errorf("%v, %v", files, err)
@@ -340,6 +367,7 @@ func TestAServerThatSendsNothingIsReported(t *testing.T) {
 		a := ask(t, m, "")
 		defer a.stop()
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		a.wants(1, "has it any for this node?", "node=weir-1")
 	})
 }
@@ -361,6 +389,7 @@ func TestMetricsTellOfTheConnectionAndItsVersions(t *testing.T) {
 		m.set("2", limited("", 3))
 		m.set("3", limited("shop", 3))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		const connected = "weir_xds_connected[] 1 weir_xds_versions_total[taken] 2 " +
 			"weir_xds_versions_total[refused] 1 weir_xds_info[3] 1"
 		if got := values(); got != connected {

@@ -9,3 +9,6 @@ import (
 func (c *Client) DialBy(dial func(context.Context) (net.Conn, error)) {
 	c.dialer = func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) }
 }
+
+// DocumentsOf reads resources.
+var DocumentsOf = documentsOf

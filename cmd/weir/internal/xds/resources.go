@@ -21,7 +21,7 @@ import (
 const typeURL = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
 // documentsOf returns resources as files of limits, in the order of their names: a server may keep
-// them in a map. The error has every resource that is none.
+// them in a map. The error has every resource of another type.
 func documentsOf(resources []*anypb.Any) ([]descriptors.Document, error) {
 	var documents []descriptors.Document
 	var errs []error
@@ -46,7 +46,8 @@ func documentsOf(resources []*anypb.Any) ([]descriptors.Document, error) {
 
 // group is descriptors of one key and value, of which one at most has a limit.
 type group struct {
-	*ratelimit.RateLimitDescriptor // the one with the limit; what else a descriptor says is of its limit
+	// The one with the limit: what else a descriptor says is of its limit.
+	*ratelimit.RateLimitDescriptor
 
 	below []*ratelimit.RateLimitDescriptor // of all
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/envoyproxy/go-control-plane/pkg/cache/types"
 	ratelimit "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/weir-go/weir/cmd/weir/internal/xds"
@@ -135,18 +137,21 @@ func TestAFieldOfAMessageMeansWhatItMeansInAFile(t *testing.T) {
 // Envoy Gateway sends the range twice if a policy has both limits, and the original refuses all.
 func TestARangeMayHaveALimitAndItsClientsAnother(t *testing.T) {
 	const of = "masked_remote_address"
-	each := &ratelimit.RateLimitDescriptor{Key: of, Value: "10.0.0.0/8", Descriptors: []*ratelimit.RateLimitDescriptor{
-		{Key: "remote_address", RateLimit: aDay(2)}}}
+	client := &ratelimit.RateLimitDescriptor{Key: "remote_address", RateLimit: aDay(2)}
+	each := &ratelimit.RateLimitDescriptor{Key: of, Value: "10.0.0.0/8",
+		Descriptors: []*ratelimit.RateLimitDescriptor{client}}
 	all := &ratelimit.RateLimitDescriptor{Key: of, Value: "10.0.0.0/8", RateLimit: aDay(100)}
 	for _, both := range [][]*ratelimit.RateLimitDescriptor{{each, all}, {all, each}} {
 		bubble(t, func(t *testing.T, m *management) {
 			a := ask(t, m, "")
 			defer a.stop()
 			m.set("1", domainOf(both...))
-			answer, err := a.service.Decide(t.Context(), &descriptors.Request{Domain: "shop", Descriptors: []descriptors.Descriptor{
-				{Entries: []descriptors.Entry{{Key: of, Value: "10.0.0.0/8"}, {Key: "remote_address", Value: "10.0.0.7"}}},
-				{Entries: []descriptors.Entry{{Key: of, Value: "10.0.0.0/8"}}},
-			}})
+			inRange := descriptors.Entry{Key: of, Value: "10.0.0.0/8"}
+			client := descriptors.Entry{Key: "remote_address", Value: "10.0.0.7"}
+			answer, err := a.service.Decide(t.Context(), &descriptors.Request{
+				Domain: "shop", Descriptors: []descriptors.Descriptor{
+					{Entries: []descriptors.Entry{inRange, client}}, {Entries: []descriptors.Entry{inRange}},
+				}})
 			if err != nil || answer.Statuses[0].Remaining != 1 || answer.Statuses[1].Remaining != 99 {
 				t.Errorf("%+v, %v\n%s", answer, err, a.log)
 			}
@@ -191,4 +196,27 @@ func TestMistakesInMessagesAreTold(t *testing.T) {
 			a.stop()
 		})
 	}
+}
+
+func FuzzResources(f *testing.F) {
+	for _, config := range []*ratelimit.RateLimitConfig{
+		limited("shop", 0), domainOf(&ratelimit.RateLimitDescriptor{Key: "k", Value: "*", ShadowMode: true},
+			&ratelimit.RateLimitDescriptor{Key: "k", Value: "*", RateLimit: aDay(7)}),
+	} {
+		message, err := proto.Marshal(config)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(message)
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		const of = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
+		documents, err := xds.DocumentsOf([]*anypb.Any{{TypeUrl: of, Value: message}})
+		if err != nil {
+			return
+		}
+		if _, err := descriptors.ParseDocuments(documents...); err != nil && len(descriptors.Mistakes(err)) == 0 {
+			t.Errorf("no mistake: %v", err)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,9 +17,9 @@ import (
 
 // state is a file with the last version that was taken, so that a process that starts while the
 // server is away has limits.
-type state string // its path; "": none is kept
+type state string // its path; "": there is no file
 
-// read returns what the file has, and when it was written; nil without an error if there is none.
+// read returns what the file has, and when it was written; nil without an error if there is no file.
 func (s state) read() (*discovery.DiscoveryResponse, time.Time, error) {
 	info, err := os.Stat(string(s))
 	if s == "" || errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +54,8 @@ func (s state) write(r *discovery.DiscoveryResponse) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(string(s)), filepath.Base(string(s))+".*") // for this user alone
+	directory, name := filepath.Split(string(s))
+	f, err := os.CreateTemp(cmp.Or(directory, "."), name+".*") // for this user alone
 	if err != nil {
 		return err
 	}
