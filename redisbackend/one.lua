@@ -6,8 +6,12 @@ do
   local isKnown = family and n and n > 0
   if isKnown and only then
     local length = #text
-    state, at, a, b = match(only, '^( (%d+) (%d+) (%d+))$', length + 1)
-    isKnown = at and #only < 512 and at + 0 <= now and sub(only, 1, length) == text
+    state, at, a, b = match(only, '^( (%d+) (%d+)( ?%d*))$', length + 1)
+    if b == '' then
+      state, b = state .. ' 0', 0
+    end
+    b = tonumber(b)
+    isKnown = b and #only < 512 and at + 0 <= now and sub(only, 1, length) == text
   end
   if isKnown and only ~= nil then
     most, P, Q = most + 0, P + 0, Q + 0
@@ -15,9 +19,9 @@ do
       --- products
     end
     local fits, newAt, newA, newB, reset =
-      family.decide(most, P, Q, now, at + 0, a + 0, b + 0, n, nil, only)
+      family.decide(most, P, Q, now, at + 0, a + 0, b, n, nil, only)
     if fits then
-      redis.call('SET', keys[1], text .. format(wholes, newAt, newA, newB),
+      redis.call('SET', keys[1], encode(text, newAt, newA, newB),
         'PX', format(whole, floor((reset + 999) / 1000) + grace))
     end
     if fits ~= nil then

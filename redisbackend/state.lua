@@ -157,7 +157,7 @@ local function encodeChange(change)
     return ''
   end
   local numbers = sub(format(wholes, change.at, change.units, change.ends), 2)
-  return '3' .. numbers .. format(' %d|', change.kind)
+  return '<' .. numbers .. format(' %d>', change.kind)
 end
 
 -- expiry returns when Redis deletes a state that is fresh after a wait, in milliseconds.
@@ -181,12 +181,12 @@ write = function(s)
     end
     return
   end
-  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), nil
+  local text, more = encode(s.limit.text, s.at, s.a, s.b), nil
   if owner.encode then
     more = owner.encode(s)
   end
   if more or s.serial then
-    text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
+    text = text .. '+' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
   text = encodeChange(s.change) .. text
   writeText(s.key, text, expiry(wait))
@@ -236,20 +236,38 @@ local function familyOf(letter)
   return made[letter]
 end
 
+local units = {
+  [''] = 1, k = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000,
+}
+
+-- amountOf returns the number in a text such as "100", "90s" or "h". It returns nil if there is none.
+local function amountOf(text)
+  local n, unit = match(text, '^(%d*)(%a?)$')
+  if text ~= '' and units[unit] then
+    return units[unit] * (tonumber(n) or 1)
+  end
+end
+
 -- limitOf returns the limit in a text, nil if the text has none; for a text always the same table.
+-- The starts of the periods of a calendar may follow, as in the arguments of take.lua.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
     local plain, periods = match(text, '^([^~]*)~?(.*)$')
-    local letter, most, P, Q, R = match(plain, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
+    local letter, most, P, Q, R = match(plain, '^(%a)(%d+)/(%w+)/?(%w*)/?(%w*)$')
     local owner = letter and familyOf(letter)
-    if not owner or P + 0 < 1 or Q + 0 < 1 or (R ~= '') ~= (owner.further or false)
-      or max(most, P, Q, tonumber(R) or 0) >= 9007199254740992 then
+    if not owner or (R ~= '') ~= (owner.further or false) then
       return nil
     end
-    periods, R = periods ~= '' and periods or nil, tonumber(R)
+    most, P = tonumber(most), amountOf(P) or 0
+    Q = Q == '' and (owner.drains and 1 or most) or amountOf(Q) or 0
+    R = R ~= '' and (amountOf(R) or 0) or nil
+    if P < 1 or Q < 1 or R == 0 or max(most, P, Q, R or 0) >= 9007199254740992 then
+      return nil
+    end
+    periods = periods ~= '' and periods or nil
     limits[text] = {
-      text = plain, family = owner, most = most + 0, P = P + 0, Q = Q + 0, R = R,
+      text = plain, family = owner, most = most, P = P, Q = Q, R = R,
       periods = periods, more = periods or R,
     }
   end
@@ -316,11 +334,12 @@ local function decode(key, limit, text, more, change)
     local fine = owner.decode(s, text)
     return fine and s or fine
   end
-  local at, a, b = match(text, '^' .. limit.text .. ' (%d+) (%d+) (%d+)$')
-  if not at then
+  local at, a, b = match(text, '^' .. limit.text .. ' (%d+) (%d+)( ?%d*)$')
+  b = b == '' and 0 or tonumber(b)
+  if not b then
     return nil
   end
-  s.at, s.a, s.b = at + 0, a + 0, b + 0
+  s.at, s.a, s.b = at + 0, a + 0, b
   return (more == '' or owner.read and owner.read(s, more)) and s.at < 9007199254740992
     and owner.decide(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
       limit.more) ~= nil
@@ -342,8 +361,8 @@ local function read(key, expected, text)
     text = found
   end
   local change
-  if sub(text, 1, 1) == '3' then
-    local at, units, ends, kind, length = match(text, '^3(%d+) (%d+) (%d+) ([012])|()')
+  if sub(text, 1, 1) == '<' then
+    local at, units, ends, kind, length = match(text, '^<(%d+) (%d+) (%d+) ([012])>()')
     if not at or max(at, units, ends) >= 9007199254740992 then
       return false
     end
@@ -351,18 +370,15 @@ local function read(key, expected, text)
     change = { at = at + 0, units = units + 0, ends = ends + 0, kind = kind + 0 }
     change.length = length - 1
   end
-  local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
-  local writer = familyOf(sub(text, 2, 2))
-  if version2 and writer and writer.decode then
-    text = '1' .. sub(text, 2)
-  elseif version2 then
-    text, serial, more = match(text, '^2([^;]*);(%d+) ?([%d -]*)$')
-    text, serial, more = '1' .. (text or ''), tonumber(serial), more or ''
+  local serial, more = nil, ''
+  local writer = familyOf(sub(text, 1, 1))
+  if not (writer and writer.decode) and match(text, '%+') then
+    text, serial, more = match(text, '^([^+]*)%+(%d+) ?([%d -]*)$')
+    text, serial, more = text or '', tonumber(serial), more or ''
   end
   local s = decode(key, expected, text, more, change)
   if s == nil then
-    local form = writer and writer.further and '^1%a %d+ %d+ %d+ %d+' or '^1%a %d+ %d+ %d+'
-    local name = match(text, form) or ''
+    local name = match(text, '^%a%d+/[%w/]+') or ''
     local limit = limitOf(name)
     if limit and limit.family.kind ~= expected.family.kind then
       return false
@@ -381,7 +397,7 @@ local function read(key, expected, text)
   if change and change.ends <= now then
     s.change = nil
   end
-  if more == '' and version2 ~= (s.serial ~= nil) then
+  if more == '' and serial == 0 then
     return false
   end
   return s.serial ~= 0 and (s.serial or 0) < 131072 and s
