@@ -27,11 +27,6 @@ if #nowText <= 11 then
   nowText = format(whole, now)
 end
 
--- encode returns the text of a state: see state.lua.
-local function encode(limit, at, a, b)
-  return limit .. (b > 0 and format(wholes, at, a, b) or format(pair, at, a))
-end
-
 local muldiv, timeOf -- see products.lua
 local owedAfter, windowsUntilFresh -- see debt.lua
 local newSerial -- see serial.lua

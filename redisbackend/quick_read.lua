@@ -37,8 +37,9 @@ local function quickRead(charge, key, text, takes)
   local state, at, a, b, more = match(text, '^( (%d+) (%d+)( ?%d*))(.*)$', length + 1)
   if b == '' then
     state, b = state .. ' 0', 0
+  else
+    b = tonumber(b)
   end
-  b = tonumber(b)
   if not b or at + 0 > now or sub(text, 1, length) ~= charge.text then
     return nil
   end

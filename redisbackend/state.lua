@@ -2,23 +2,26 @@
 -- values and some concurrency limits, and ahead of the clock. settle.lua reads all states here.
 --
 -- A limit is a text:
---   "1" letter " " most " " P " " Q [" " R]
--- 1 is the version. The letter is that of the algorithm, most the maximum. The file of a family
--- says what P and Q are; mostly P is the period. Only families with further have an R. If a request
--- charges a calendar, "~" and the starts of periods follow: see calendar.lua.
+--   letter most "/" P ["/" Q ["/" R]]
+-- The letter is that of the algorithm, most the maximum. The file of a family says what P and Q are;
+-- mostly P is the period. Without Q it is 1 for buckets and queues, otherwise the maximum. Only
+-- families with further have an R. P, Q and R may end in k for thousands, or s, m, h or d for as
+-- many microseconds: "90s", and "h" for "1h". A limit has one text, with the largest letter that
+-- leaves a whole number. In an argument a space and most, P, Q and R follow in full, so that scripts
+-- need not read the text; and if a request charges a calendar, "~" and the starts of periods: see
+-- calendar.lua.
 --
 -- A state is a string that starts with its limit:
---   limit " " at " " a " " b
--- The file of a family says what the numbers mean. sliding_log.lua has a layout of its own;
--- concurrent.lua has no strings. For example "1t 10 6000000 1 1700000000000000 18000000 0" is a
--- token bucket of 10 that gets a unit every 6 s, and whose level is 18 s: three units are in use.
+--   limit " " at " " a [" " b]
+-- The file of a family says what the numbers mean; b may be left out if it is 0. sliding_log.lua has
+-- a layout of its own; concurrent.lua has no strings. For example "t10/6s 1700000000000000 18000000"
+-- is a token bucket of 10 that gets a unit every 6 s, and whose level is 18 s: three units are in use.
 --
--- Version 2 starts with "2". Behind a ";" it has the serial of the state, 0 for none, and what its
--- family adds. The first charge that lasts gives a state its serial. A program that knows only
--- version 1 reports such a state and leaves it alone.
+-- Behind a "+" a state has its serial, 0 for none, and what its family adds. The first charge that
+-- lasts gives a state its serial.
 --
--- Version 3 is for a limit that has changed. It starts with a change, and goes on as above:
---   "3" at " " units " " ends " " kind "|"
+-- If its limit has changed, a state starts with a change, and goes on as above:
+--   "<" at " " units " " ends " " kind ">"
 -- units were in use when the limit changed, and count as taken at that instant. Under the former
 -- limit they would all have been back at the instant ends. The kind is
 --   0   nothing was taken since: a taking drops the change
@@ -68,7 +71,7 @@
 --   adopt     changes a state of such numbers to one of its own
 --   values    it counts the values of charges
 --   waits     returns the waits in a reply, as text
---   encode    returns what version 2 adds, if anything
+--   encode    returns what stands behind the serial, if anything
 --   read      reads that; it returns false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
 --   used      returns the units in use at asOf, rounded up; without it a is that number
@@ -326,7 +329,7 @@ local function sameState(limit, other)
     and (limit.Q == other.Q or not owner.drains and not owner.calendar)
 end
 
--- decode returns the state of a key from its text; more is what version 2 adds. It returns nil if
+-- decode returns the state of a key from its text; more is what stands behind the serial. It returns nil if
 -- another limit wrote the text, and false if this limit cannot have written it.
 local function decode(key, limit, text, more, change)
   local s, owner = { key = key, limit = limit, change = change }, limit.family

@@ -17,7 +17,7 @@
 --                      They take units; those of a group "peek 3 2" do not
 --          charges     for each of the two keys; the three requests share them
 --          ...         other groups
---        A charge on a key is two arguments: a limit, as state.lua describes it, and units:
+--        A charge on a key is two arguments: a limit and its numbers, as in state.lua, and units:
 --          3             enforced ones
 --          "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
 --          "3@60000000"  3, and the charge lasts a minute: a settlement may follow
