@@ -4,8 +4,8 @@
 --   a    the units in it
 --   b    those of them that were taken at its start
 --
--- A window may owe units to the next one. Its state then has version 2, and the debt behind the
--- ";". The next window starts when it ends.
+-- A window may owe units to the next one. Its state then has the debt behind its
+-- serial. The next window starts when it ends.
 --
 -- For example 10 a minute are allowed. A request takes 5 units at 12:00:20, and its settlement
 -- charges 10 more. The window from 12:00:20 has a = 15 and a debt of 5. The next one starts at

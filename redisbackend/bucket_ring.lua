@@ -9,7 +9,7 @@
 --   8 s   a taking of 1 finds a level of 2 s, and leaves one of 3 s
 --   8 s   a refund of all 10 is worth 2 s: the level is 1 s, as without the 10 units
 --
--- A state of version 2 has these numbers behind the ";":
+-- A state has these numbers behind its serial:
 --   zero     the latest instant at which the level was 0 or unknown: the ring begins there
 --   width    of a slice, in microseconds
 --   newest   the number of the latest slice: instant / width

@@ -7,7 +7,7 @@
 --   a    the units in it
 --   b    its length
 --
--- A period may owe units to the next one. Its state then has version 2, and behind the ";" the
+-- A period may owe units to the next one. Its state then has behind its serial the
 -- debt and the length of the next period. A debt above the maximum of the next period is forgiven.
 --
 -- P is the longest period. Other data of a time zone may make one half as long again. Q stands for

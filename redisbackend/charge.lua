@@ -6,10 +6,11 @@ if family then -- take.lua has found that of the only charge
   families[letter] = family
 end
 
--- readCharge returns the charge of a limit and units. What take.lua has read of the limit follows.
+-- readCharge returns the charge of a limit and units. If take.lua has read the limit, text is that
+-- of states, and what else it has read follows.
 -- The fields are
 --
---   text, most, P, Q    the limit: its text without the periods of a calendar, and what it says
+--   text, most, P, Q    the limit: its text in states, and what it says
 --   periods             the starts of periods of a calendar
 --   more                these, or the further number of the limit: see state.lua
 --   family              its family
@@ -19,12 +20,9 @@ end
 local function readCharge(text, units, letter, most, P, Q)
   local periods, more
   if not letter then
-    letter, most, P, Q = match(text, '^1(%a) (%d+) (%d+) (%d+)$')
-  end
-  if not letter then -- the limit says more
-    text, periods = match(text, '^([^~]*)~?(.*)$')
+    text, letter, most, P, Q, more, periods =
+      match(text, '^((%a)%S+) (%d+) (%d+) (%d+) ?(%d*)~?(.*)$')
     periods = periods ~= '' and periods
-    letter, most, P, Q, more = match(text, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
     more = periods or tonumber(more)
   end
   most, P, Q = most + 0, P + 0, Q + 0

@@ -21,9 +21,9 @@ end
 
 -- whole is the format of a number in full. %d is quicker, but has 32 bits on some servers: eleven
 -- characters at most.
-local nowText, whole, wholes = format('%d', now), '%d', ' %d %d %d'
+local nowText, whole, wholes, pair = format('%d', now), '%d', ' %d %d %d', ' %d %d'
 if #nowText <= 11 then
-  whole, wholes = '%.0f', ' %.0f %.0f %.0f'
+  whole, wholes, pair = '%.0f', ' %.0f %.0f %.0f', ' %.0f %.0f'
   nowText = format(whole, now)
 end
 

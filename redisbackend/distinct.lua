@@ -1,7 +1,7 @@
 -- Distinct values. A key has the values that it has had within the period, the one that it had
 -- last at the end.
 --
---   state    limit ";" values
+--   state    limit " " values
 --   value    digest kind at      33 characters
 --
 -- A digest is sixteen hexadecimal digits, an instant sixteen digits. The kind is "+" if only the
@@ -75,7 +75,7 @@ if states then
 
   -- decode drops what has left under the limit that it was written under: another may be longer.
   family.decode = function(s, text)
-    local start = match(text, '^' .. s.limit.text .. ';()')
+    local start = match(text, '^' .. s.limit.text .. ' ()')
     if not start then
       return nil
     end
@@ -133,7 +133,7 @@ if states then
 
   -- write writes what is there, with the value that is charged at the end if it was taken.
   local function write(s, wait)
-    local start, values = s.limit.text .. ';', s.values
+    local start, values = s.limit.text .. ' ', s.values
     if not s.isTaken then
       values = start .. values
     elseif s.place then

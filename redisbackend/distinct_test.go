@@ -44,7 +44,7 @@ func TestProcessesShareValues(t *testing.T) {
 		t.Errorf("a fourth: %+v", d)
 	}
 	state := client.Get(t.Context(), redisbackend.NameUnder(one, tries("k", "").Limit, "login", "k")).Val()
-	form := regexp.MustCompile(`^1d 3 3600000000 3;` +
+	form := regexp.MustCompile(`^d3/h ` +
 		`[0-9a-f]{16}\+\d{16}[0-9a-f]{16}=\d{16}[0-9a-f]{16}\+\d{16}$`)
 	if !form.MatchString(state) {
 		t.Fatalf("the state is %q", state)
@@ -79,7 +79,7 @@ func TestTheDigestOfAValueIsTheOneOfTheGuide(t *testing.T) {
 		text := fmt.Sprintf("%d:%s%s", len(start), start, "5:login1:k3:ann")
 		want := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]
 		state := client.Get(t.Context(), redisbackend.NameUnder(b, tries("k", "").Limit, "login", "k")).Val()
-		if _, values, _ := strings.Cut(state, ";"); !strings.HasPrefix(values, want) {
+		if _, values, _ := strings.Cut(state, " "); !strings.HasPrefix(values, want) {
 			t.Errorf("%+v: the state is %q, want the digest %s", o, state, want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestAStateOfValuesThatCannotBeIsAnError(t *testing.T) {
 	} {
 		key := fmt.Sprint(len(values), values[:min(len(values), 40)])
 		name := redisbackend.NameUnder(b, tries(key, "").Limit, "login", key)
-		ok(t, client.Set(t.Context(), name, "1d 3 3600000000 3;"+values, time.Hour).Err())
+		ok(t, client.Set(t.Context(), name, "d3/h "+values, time.Hour).Err())
 		charges, out := []backends.Charge{tries(key, "ann")}, make([]limits.Decision, 1)
 		err := b.Take(t.Context(), charges, out)
 		if err == nil || !strings.Contains(err.Error(), "WEIR the state of a key") {

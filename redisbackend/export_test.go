@@ -3,6 +3,8 @@ package redisbackend
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -358,3 +360,16 @@ const BeatLasts = beatLasts
 
 // WithCommands is the error of a beat in the log.
 var WithCommands = withCommands
+
+// TextOf is a limit as states name it.
+func TextOf(l limits.Limit) string {
+	e := wire.NewEncoder("", "", nil, time.Second)
+	ending := must(e.Ending(&backends.Ending{Limit: l}, 0))
+	text, _, _ := strings.Cut(ending.Arguments()[0].(string), " ")
+	return text
+}
+
+var zeroOfState = regexp.MustCompile(`^((?:<.*>)?[a-ce-fh-z]\d+/\S+ \d+ \d+) 0(\+.*)?$`)
+
+// WithoutZero is a state as Redis keeps it, without its b if that is 0.
+func WithoutZero(state string) string { return zeroOfState.ReplaceAllString(state, "$1$2") }

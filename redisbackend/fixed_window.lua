@@ -4,8 +4,8 @@
 --   a    the units in it
 --   b    0
 --
--- A window may owe units to the next one. Its state then has version 2, and the debt behind the
--- ";": see debt.lua.
+-- A window may owe units to the next one. Its state then has the debt behind its
+-- serial: see debt.lua.
 
 family = {
   ends = true, tail = ' 0',

@@ -82,16 +82,17 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 		ok(t, client.Del(t.Context(), name).Err())
 		take(t, b, c)
 		text := client.Get(t.Context(), name).Val()
-		head := strings.Join(strings.Fields(text)[:4], " ")
+		head, _, _ := strings.Cut(text, " ")
 		texts := []string{
 			" ", "1", head, head + " ", head + " nan nan nan", head + " 0x10 1 1", head + " 1e400 1 1",
 			head + " " + at + " -1 0",
 			head + " " + at + " 99999999999999999999 0", head + " " + at + " 0 99999999999999999999",
 			head + " 99999999999999999999999 1 1",
 			head + " " + strings.Repeat("9", 400) + " 1 1", head + " " + at + " " + strings.Repeat("9", 400) + " 1",
-			head + " " + at + " 1 1;1", head + " " + at + " 1 1\n",
-			"2" + head[1:] + " " + at + " 1 1;0", "2" + head[1:] + " " + at + " 1 1;999999",
-			"2" + head[1:] + " " + at + " 1 1;1 nan", "2" + head[1:] + " " + at + " 1 1;1 0 0 0 - - - - - - - -",
+			head + " " + at + " 1 1+", head + " " + at + " 1 1\n",
+			head + " " + at + " 1 1+0", head + " " + at + " 1 1+999999",
+			head + " " + at + " 1 1+1 nan", head + " " + at + " 1 1+1 0 0 0 - - - - - - - -",
+			"1" + text, "2" + text,
 			text + " ", text + "\x00", "\x00" + text, strings.Repeat("1", 5000), head + strings.Repeat(" 1", 2000),
 		}
 		if limit.Algorithm() == limits.AlgorithmSlidingLog {
@@ -100,6 +101,7 @@ func TestAForeignTextIsAnErrorAndStays(t *testing.T) {
 				head+" 00000000 0000000000000021;"+at+"0000000000000000")
 		}
 		for _, text := range texts {
+			text = redisbackend.WithoutZero(text)
 			for _, cost := range []int64{0, 1, 11} {
 				ok(t, client.Set(t.Context(), name, text, 0).Err())
 				c.Cost = cost
@@ -130,7 +132,7 @@ func TestZerosBeforeANumberAreNotRepeated(t *testing.T) {
 	name := redisbackend.Name(b, "s", "k")
 	text := client.Get(t.Context(), name).Val()
 	for with, zeros := range map[int]int{0: 100_000, 99: 900} { // other keys
-		text := strings.TrimSuffix(text, "1 0") + strings.Repeat("0", zeros) + "9 0"
+		text := strings.TrimSuffix(text, "1") + strings.Repeat("0", zeros) + "9"
 		charges := []backends.Charge{c}
 		for i := range with {
 			charges = append(charges, charge("s", fmt.Sprint(i), c.Limit, 1))
@@ -176,7 +178,7 @@ func TestALogWithForeignTakingsIsAnErrorAndStays(t *testing.T) {
 		"            -inf0000000000000000",
 	} {
 		for _, cost := range []int64{0, 1} {
-			text := "1g 10 3600000000 10 0 1 1;" + taking
+			text := "g10/h 0 1 1;" + taking
 			ok(t, client.Set(t.Context(), name, text, 0).Err())
 			out := make([]limits.Decision, 1)
 			charges := []backends.Charge{charge("s", "k", limits.SlidingLog(limits.PerHour(10)), cost)}

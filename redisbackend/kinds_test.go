@@ -187,7 +187,10 @@ func withoutTickets(a asking, all []limits.Decision) []limits.Decision {
 	return all
 }
 
-var version2 = regexp.MustCompile(`^(2[^g][^;]*;)(\d+)|^(2g \d+ \d+ \d+ \d+ \d+ \d+ )\d{6}`)
+var (
+	serialOfLog   = regexp.MustCompile(`^(g\S+ \d+ \d+ \d+ )\d{6}`)
+	serialOfState = regexp.MustCompile(`\+[1-9]\d*`) // not 0, none
+)
 
 // dump is all states, without serials and ids.
 func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
@@ -199,28 +202,24 @@ func dump(t *testing.T, client *redis.Client, prefix string) map[string]string {
 			all[name] = fmt.Sprint(client.ZCard(t.Context(), key).Val())
 			continue
 		}
-		change, text, changed := strings.Cut(client.Get(t.Context(), key).Val(), "|")
-		if !changed {
-			change, text = "", change
+		text, change := client.Get(t.Context(), key).Val(), ""
+		if text[0] == '<' {
+			end := strings.IndexByte(text, '>') + 1
+			change, text = text[:end], text[end:]
 		}
-		text = version2.ReplaceAllStringFunc(text, func(s string) string {
-			if s[1] == 'g' {
-				return s[:len(s)-6] + "000000"
-			}
-			if strings.HasSuffix(s, ";0") {
-				return s
-			}
-			return s[:strings.IndexByte(s, ';')+1] + "#"
-		})
-		if strings.HasPrefix(text, "1g") || strings.HasPrefix(text, "2g") {
-			text = takings(text)
+		switch text[0] {
+		case 'g':
+			text = takings(serialOfLog.ReplaceAllString(text, "${1}000000"))
+		case 'd':
+		default:
+			text = serialOfState.ReplaceAllString(text, "+#")
 		}
 		all[name] = change + text
 	}
 	return all
 }
 
-var logHeader = regexp.MustCompile(`^([12]g \d+ (\d+) \d+) (\d+) (\d+) (\d+)( \d{6}|):?(\d*) *$`)
+var logHeader = regexp.MustCompile(`^(g\d+/(\d+)k) (\d+) (\d+) (\d+)( \d{6}|):?(\d*) *$`)
 
 // takings is what the takings of a log that count as of its latest have taken: those that no longer
 // count go when they are many, and there are several ways to write what was returned.
@@ -234,7 +233,7 @@ func takings(text string) string {
 	if fields == nil {
 		return text + ", which is no log"
 	}
-	period, first, count, end := number(fields[2]), int(number(fields[3])), int(number(fields[4])), number(fields[5])
+	period, first, count, end := 1000*number(fields[2]), int(number(fields[3])), int(number(fields[4])), number(fields[5])
 	before := func(i int, start int64) int64 { // without what the gaps have returned
 		less := int64(0)
 		for gap := range slices.Chunk([]byte(fields[7]), 24) {

@@ -34,29 +34,32 @@ local function quickRead(charge, key, text, takes)
   end
 
   local length = #charge.text
-  local state, at, a, b = match(text, '^( (%d+) (%d+) (%d+))$', length + 1)
-  if at then
-    if at + 0 > now or sub(text, 1, length) ~= charge.text then
-      return nil
-    end
-    return state, at + 0, a + 0, b + 0
-  elseif sub(text, 1, 1) ~= '2' then
+  local state, at, a, b, more = match(text, '^( (%d+) (%d+)( ?%d*))(.*)$', length + 1)
+  if b == '' then
+    state, b = state .. ' 0', 0
+  else
+    b = tonumber(b)
+  end
+  if not b or at + 0 > now or sub(text, 1, length) ~= charge.text then
     return nil
   end
+  at, a = at + 0, a + 0
+  if more == '' then
+    return state, at, a, b
+  end
 
-  -- Version 2 has a serial up to 131,071, 0 for none, and perhaps more: the ring of a bucket, or
-  -- the debt of a window, which state.lua reads.
-  local serial, more
-  state, at, a, b, serial, more =
-    match(text, '^( (%d+) (%d+) (%d+));(%d+) ?([%d -]*)$', length + 1)
+  -- A "+" and a serial up to 131,071, 0 for none, and perhaps more: the ring of a bucket, or the
+  -- debt of a window, which state.lua reads.
+  local serial
+  serial, more = match(more, '^%+(%d+) ?([%d -]*)$')
   serial = tonumber(serial)
-  if not at or at + 0 > now or sub(text, 2, length) ~= sub(charge.text, 2) or serial >= 131072 then
+  if not serial or serial >= 131072 then
     return nil
   elseif more == '' then
     if serial == 0 then
       return nil
     end
-    return state, at + 0, a + 0, b + 0, serial
+    return state, at, a, b, serial
   elseif not family.rings then
     return nil
   end
@@ -64,5 +67,5 @@ local function quickRead(charge, key, text, takes)
     --- bucket_ring
   end
   local ring = decodeRing(more)
-  return ring and state, at + 0, a + 0, b + 0, serial > 0 and serial or nil, ring
+  return ring and state, at, a, b, serial > 0 and serial or nil, ring
 end

@@ -47,11 +47,11 @@ var (
 		"bucket_ring", file("bucket_ring"),
 		"states", "(function()\n"+neededProducts+neededRing+stateSource+file("read")+"end)()\n"))
 
-	settleLocals = "local given, settles, written, isSure = ARGV[2 * #KEYS + 2], true, nil, nil\n"
+	settleLocals = "local given, settles, isSure = ARGV[2 * #KEYS + 2], true, nil\n"
 	settleScript = line.NewScript(settleLocals +
 		file("clock") + file("products") + file("bucket_ring") + file("serial") +
 		"local errorOf, noteTaken, write\n" +
-		"local function writeText(key, text, expiry) redis.call('SET', key, text, 'PX', expiry) end\n" +
+		"local isAlone = true\n" + file("writes") +
 		stateSource + file("settle"))
 	beatScript     = line.NewScript(file("beat"))
 	renewScript    = line.NewScript(replace(file("renew"), "error", errorSource))

@@ -3,7 +3,7 @@
 --
 -- KEYS   the keys
 -- ARGV   the number of the call
---        for each key the limit of the taking, as in a state, and one of
+--        for each key the limit of the taking, as in take.lua, and one of
 --          "r " returned " " cost " " at " " serial
 --                 the units to return, and those that the taking did cost; its instant modulo 2^46,
 --                 or what takenAt of its family reads; the serial of its state. For a
@@ -107,7 +107,8 @@ local reply = { ARGV[1] }
 for i = 1, #KEYS do
   reply[i + 1] = ' -1'
   if work < 500 then
-    local fine, n = pcall(settle, KEYS[i], limitOf(ARGV[2 * i]), ARGV[2 * i + 1])
+    local name, periods = match(ARGV[2 * i], '^(%S+)[^~]*(.*)$')
+    local fine, n = pcall(settle, KEYS[i], limitOf(name .. periods), ARGV[2 * i + 1])
     if fine and n then
       reply[i + 1] = ' ' .. digits(n)
     else

@@ -135,8 +135,7 @@ if states then
   end
 
   local function header(s)
-    local text = encodeChange(s.change) .. (s.serial and '2' or '1') .. sub(s.limit.text, 2)
-    text = text .. format(wholes, s.first, s.count, s.total)
+    local text = encodeChange(s.change) .. s.limit.text .. format(wholes, s.first, s.count, s.total)
     text = text .. (s.serial and format(' %06d', s.serial) or '')
     text = text .. (s.gaps ~= '' and ':' .. s.gaps or '')
     local length = #text < shortHeader and shortHeader or longHeader

@@ -29,9 +29,8 @@ func logText(limit limits.Limit, takings []taking) string {
 		fmt.Fprintf(&text, "%016d%016d", k.at, total)
 		total += k.units
 	}
-	most := limit.Rate().Units
 	header := fmt.Sprintf(
-		"2g %d %d %d 0 %d %d %06d", most, limit.Rate().Period.Microseconds(), most, len(takings), total, serial,
+		"%s 0 %d %d %06d", redisbackend.TextOf(limit), len(takings), total, serial,
 	)
 	return fmt.Sprintf("%-79s;%s", header, text.String())
 }

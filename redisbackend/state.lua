@@ -2,23 +2,26 @@
 -- values and some concurrency limits, and ahead of the clock. settle.lua reads all states here.
 --
 -- A limit is a text:
---   "1" letter " " most " " P " " Q [" " R]
--- 1 is the version. The letter is that of the algorithm, most the maximum. The file of a family
--- says what P and Q are; mostly P is the period. Only families with further have an R. If a request
--- charges a calendar, "~" and the starts of periods follow: see calendar.lua.
+--   letter most "/" P ["/" Q ["/" R]]
+-- The letter is that of the algorithm, most the maximum. The file of a family says what P and Q are;
+-- mostly P is the period. Without Q it is 1 for buckets and queues, otherwise the maximum. Only
+-- families with further have an R. P, Q and R may end in k for thousands, or s, m, h or d for as
+-- many microseconds: "90s", and "h" for "1h". A limit has one text, with the largest letter that
+-- leaves a whole number. In an argument a space and most, P, Q and R follow in full, so that scripts
+-- need not read the text; and if a request charges a calendar, "~" and the starts of periods: see
+-- calendar.lua.
 --
 -- A state is a string that starts with its limit:
---   limit " " at " " a " " b
--- The file of a family says what the numbers mean. sliding_log.lua has a layout of its own;
--- concurrent.lua has no strings. For example "1t 10 6000000 1 1700000000000000 18000000 0" is a
--- token bucket of 10 that gets a unit every 6 s, and whose level is 18 s: three units are in use.
+--   limit " " at " " a [" " b]
+-- The file of a family says what the numbers mean; b may be left out if it is 0. sliding_log.lua has
+-- a layout of its own; concurrent.lua has no strings. For example "t10/6s 1700000000000000 18000000"
+-- is a token bucket of 10 that gets a unit every 6 s, and whose level is 18 s: three units are in use.
 --
--- Version 2 starts with "2". Behind a ";" it has the serial of the state, 0 for none, and what its
--- family adds. The first charge that lasts gives a state its serial. A program that knows only
--- version 1 reports such a state and leaves it alone.
+-- Behind a "+" a state has its serial, 0 for none, and what its family adds. The first charge that
+-- lasts gives a state its serial.
 --
--- Version 3 is for a limit that has changed. It starts with a change, and goes on as above:
---   "3" at " " units " " ends " " kind "|"
+-- If its limit has changed, a state starts with a change, and goes on as above:
+--   "<" at " " units " " ends " " kind ">"
 -- units were in use when the limit changed, and count as taken at that instant. Under the former
 -- limit they would all have been back at the instant ends. The kind is
 --   0   nothing was taken since: a taking drops the change
@@ -68,7 +71,7 @@
 --   adopt     changes a state of such numbers to one of its own
 --   values    it counts the values of charges
 --   waits     returns the waits in a reply, as text
---   encode    returns what version 2 adds, if anything
+--   encode    returns what stands behind the serial, if anything
 --   read      reads that; it returns false if the limit cannot have written it
 --   rebase    adds to a fresh state what counts after the clock stepped back
 --   used      returns the units in use at asOf, rounded up; without it a is that number
@@ -157,7 +160,7 @@ local function encodeChange(change)
     return ''
   end
   local numbers = sub(format(wholes, change.at, change.units, change.ends), 2)
-  return '3' .. numbers .. format(' %d|', change.kind)
+  return '<' .. numbers .. format(' %d>', change.kind)
 end
 
 -- expiry returns when Redis deletes a state that is fresh after a wait, in milliseconds.
@@ -181,12 +184,12 @@ write = function(s)
     end
     return
   end
-  local text, more = s.limit.text .. format(wholes, s.at, s.a, s.b), nil
+  local text, more = encode(s.limit.text, s.at, s.a, s.b), nil
   if owner.encode then
     more = owner.encode(s)
   end
   if more or s.serial then
-    text = '2' .. sub(text, 2) .. ';' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
+    text = text .. '+' .. digits(s.serial or 0) .. (more and ' ' .. more or '')
   end
   text = encodeChange(s.change) .. text
   writeText(s.key, text, expiry(wait))
@@ -236,20 +239,38 @@ local function familyOf(letter)
   return made[letter]
 end
 
+local units = {
+  [''] = 1, k = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000,
+}
+
+-- amountOf returns the number in a text such as "100", "90s" or "h". It returns nil if there is none.
+local function amountOf(text)
+  local n, unit = match(text, '^(%d*)(%a?)$')
+  if text ~= '' and units[unit] then
+    return units[unit] * (tonumber(n) or 1)
+  end
+end
+
 -- limitOf returns the limit in a text, nil if the text has none; for a text always the same table.
+-- The starts of the periods of a calendar may follow, as in the arguments of take.lua.
 local limits = {}
 local function limitOf(text)
   if not limits[text] then
     local plain, periods = match(text, '^([^~]*)~?(.*)$')
-    local letter, most, P, Q, R = match(plain, '^1(%a) (%d+) (%d+) (%d+) ?(%d*)$')
+    local letter, most, P, Q, R = match(plain, '^(%a)(%d+)/(%w+)/?(%w*)/?(%w*)$')
     local owner = letter and familyOf(letter)
-    if not owner or P + 0 < 1 or Q + 0 < 1 or (R ~= '') ~= (owner.further or false)
-      or max(most, P, Q, tonumber(R) or 0) >= 9007199254740992 then
+    if not owner or (R ~= '') ~= (owner.further or false) then
       return nil
     end
-    periods, R = periods ~= '' and periods or nil, tonumber(R)
+    most, P = tonumber(most), amountOf(P) or 0
+    Q = Q == '' and (owner.drains and 1 or most) or amountOf(Q) or 0
+    R = R ~= '' and (amountOf(R) or 0) or nil
+    if P < 1 or Q < 1 or R == 0 or max(most, P, Q, R or 0) >= 9007199254740992 then
+      return nil
+    end
+    periods = periods ~= '' and periods or nil
     limits[text] = {
-      text = plain, family = owner, most = most + 0, P = P + 0, Q = Q + 0, R = R,
+      text = plain, family = owner, most = most, P = P, Q = Q, R = R,
       periods = periods, more = periods or R,
     }
   end
@@ -308,7 +329,7 @@ local function sameState(limit, other)
     and (limit.Q == other.Q or not owner.drains and not owner.calendar)
 end
 
--- decode returns the state of a key from its text; more is what version 2 adds. It returns nil if
+-- decode returns the state of a key from its text; more is what stands behind the serial. It returns nil if
 -- another limit wrote the text, and false if this limit cannot have written it.
 local function decode(key, limit, text, more, change)
   local s, owner = { key = key, limit = limit, change = change }, limit.family
@@ -316,11 +337,12 @@ local function decode(key, limit, text, more, change)
     local fine = owner.decode(s, text)
     return fine and s or fine
   end
-  local at, a, b = match(text, '^' .. limit.text .. ' (%d+) (%d+) (%d+)$')
-  if not at then
+  local at, a, b = match(text, '^' .. limit.text .. ' (%d+) (%d+)( ?%d*)$')
+  b = b == '' and 0 or tonumber(b)
+  if not b then
     return nil
   end
-  s.at, s.a, s.b = at + 0, a + 0, b + 0
+  s.at, s.a, s.b = at + 0, a + 0, b
   return (more == '' or owner.read and owner.read(s, more)) and s.at < 9007199254740992
     and owner.decide(limit.most, limit.P, limit.Q, s.at, s.at, s.a, s.b, 0, s.debt, true,
       limit.more) ~= nil
@@ -342,8 +364,8 @@ local function read(key, expected, text)
     text = found
   end
   local change
-  if sub(text, 1, 1) == '3' then
-    local at, units, ends, kind, length = match(text, '^3(%d+) (%d+) (%d+) ([012])|()')
+  if sub(text, 1, 1) == '<' then
+    local at, units, ends, kind, length = match(text, '^<(%d+) (%d+) (%d+) ([012])>()')
     if not at or max(at, units, ends) >= 9007199254740992 then
       return false
     end
@@ -351,18 +373,15 @@ local function read(key, expected, text)
     change = { at = at + 0, units = units + 0, ends = ends + 0, kind = kind + 0 }
     change.length = length - 1
   end
-  local version2, serial, more = sub(text, 1, 1) == '2', nil, ''
-  local writer = familyOf(sub(text, 2, 2))
-  if version2 and writer and writer.decode then
-    text = '1' .. sub(text, 2)
-  elseif version2 then
-    text, serial, more = match(text, '^2([^;]*);(%d+) ?([%d -]*)$')
-    text, serial, more = '1' .. (text or ''), tonumber(serial), more or ''
+  local serial, more = nil, ''
+  local writer = familyOf(sub(text, 1, 1))
+  if not (writer and writer.decode) and match(text, '%+') then
+    text, serial, more = match(text, '^([^+]*)%+(%d+) ?([%d -]*)$')
+    text, serial, more = text or '', tonumber(serial), more or ''
   end
   local s = decode(key, expected, text, more, change)
   if s == nil then
-    local form = writer and writer.further and '^1%a %d+ %d+ %d+ %d+' or '^1%a %d+ %d+ %d+'
-    local name = match(text, form) or ''
+    local name = match(text, '^%a%d+/[%w/]+') or ''
     local limit = limitOf(name)
     if limit and limit.family.kind ~= expected.family.kind then
       return false
@@ -381,7 +400,7 @@ local function read(key, expected, text)
   if change and change.ends <= now then
     s.change = nil
   end
-  if more == '' and version2 ~= (s.serial ~= nil) then
+  if more == '' and serial == 0 then
     return false
   end
   return s.serial ~= 0 and (s.serial or 0) < 131072 and s

@@ -17,7 +17,7 @@
 --                      They take units; those of a group "peek 3 2" do not
 --          charges     for each of the two keys; the three requests share them
 --          ...         other groups
---        A charge on a key is two arguments: a limit, as state.lua describes it, and units:
+--        A charge on a key is two arguments: a limit and its numbers, as in state.lua, and units:
 --          3             enforced ones
 --          "3,1"         3 enforced ones and a shadow one; ",1" if there is no enforced charge
 --          "3@60000000"  3, and the charge lasts a minute: a settlement may follow
@@ -62,10 +62,11 @@ local texts
 local isSure
 local limit, family, letter, most, P, Q -- of a charge that is the only one of the call
 if isAlone and not keys[2] then
-  limit = argv[3]
-  letter, most, P, Q = match(limit, '^1(%a) (%d+) (%d+) (%d+)$')
-  if letter then -- otherwise the limit says more, and charge.lua reads it
+  limit, letter, most, P, Q = match(argv[3], '^((%a)%S+) (%d+) (%d+) (%d+)$')
+  if letter then
     --- families
+  else -- the limit says more, and charge.lua reads it
+    limit = argv[3]
   end
   if family and family.held then
     texts = { true }
@@ -237,9 +238,9 @@ while argv[i] do
         elseif firstID then
           newIDs[j] = firstID
         else
-          local new = charge.text .. format(wholes, newAt, newA, newB)
+          local new = encode(charge.text, newAt, newA, newB)
           if serial or ring then
-            new = '2' .. sub(new, 2) .. ';' .. format(whole, serial or 0)
+            new = new .. '+' .. format(whole, serial or 0)
             new = new .. (ring and ' ' .. encodeRing(ring) or '')
           end
           newTexts[j], expiries[j] = new, format(whole, floor((reset + 999) / 1000) + grace)

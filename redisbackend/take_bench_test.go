@@ -37,7 +37,7 @@ func BenchmarkTake(b *testing.B) {
 				ok(b, client.ConfigResetStat(b.Context()).Err())
 				keys := []string{"weir:5:scope:198.51.100.7"}
 				for range some {
-					ok(b, client.EvalSha(b.Context(), empty, keys, 1, "1t 1000000 1 1", 1).Err())
+					ok(b, client.EvalSha(b.Context(), empty, keys, 1, "t1000000/1 1000000 1 1", 1).Err())
 				}
 				leastEmpty = min(leastEmpty, scriptTime(b, client))
 				ok(b, client.ConfigResetStat(b.Context()).Err())

@@ -140,7 +140,7 @@ func worst(t *testing.T, client *redis.Client, g *gate, b *redisbackend.Bare, do
 
 	thousand := limits.Distinct(limits.PerHour(1000))
 	values := func(n int, from time.Time) {
-		text := "1d 1000 3600000000 1;"
+		text := "d1000/h "
 		for i := range n {
 			text += fmt.Sprintf("%016x=%016d", i, from.UnixMicro()+int64(i))
 		}

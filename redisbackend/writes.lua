@@ -28,3 +28,8 @@ local function writeText(key, text, expiry)
   end
   writes[k - 1], writes[k], writes[k + 1] = key, text, expiry
 end
+
+-- encode returns the text of a state: see state.lua.
+local function encode(limit, at, a, b)
+  return limit .. (b > 0 and format(wholes, at, a, b) or format(pair, at, a))
+end

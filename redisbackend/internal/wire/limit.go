@@ -2,7 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -14,8 +13,6 @@ import (
 	"github.com/weir-go/weir/internal/ground/family"
 	"github.com/weir-go/weir/limits"
 )
-
-const version = '1'
 
 // Supports reports whether scripts know the algorithm of a limit.
 func Supports(l limits.Limit) bool { return algorithm.Of(l.Algorithm()).Redis.Letter != 0 }
@@ -49,7 +46,7 @@ type Encoded struct {
 	family   family.Compiled
 	width    int    // numbers of a state in a reply
 	weight   int    // cost of a taking, in keys
-	text     any    // a string, "1t 10 600000 1": version, letter, maximum, P, Q; see state.lua
+	text     any    // a string, "t10/600k 10 600000 1": as states name it, maximum, P, Q
 	takesOne string // the form of a request that takes one unit
 
 	from, until int64 // of a calendar: valid between these instants, Unix microseconds
@@ -105,12 +102,12 @@ func cacheIndex(l limits.Limit) uint8 {
 func encode(l limits.Limit, hold time.Duration) *Encoded {
 	compiled, numbers := family.Compile(l)
 	row := algorithm.Of(l.Algorithm())
-	text := fmt.Appendf(nil, "%c%c %d", version, row.Redis.Letter, l.Burst())
 	scripted := compiled.Scripted()
 	if numbers.Held {
 		scripted[0] = hold.Microseconds()
 	}
-	for _, n := range scripted {
+	text := stateText(row, l.Burst(), scripted)
+	for _, n := range append([]int64{l.Burst()}, scripted...) {
 		text = strconv.AppendInt(append(text, ' '), n, 10)
 	}
 	e := &Encoded{
@@ -123,6 +120,44 @@ func encode(l limits.Limit, hold time.Duration) *Encoded {
 		e.weight, e.EndsWeight = e.weight+values, e.EndsWeight+values
 	}
 	return e
+}
+
+// stateText returns a limit as states have it, "t10/600k": its letter, its maximum, P, and Q unless
+// that is the maximum, or 1 for buckets. See state.lua.
+func stateText(row *algorithm.Algorithm, most int64, numbers []int64) []byte {
+	implied := most
+	if row.Drains {
+		implied = 1
+	}
+	if len(numbers) == 2 && numbers[1] == implied {
+		numbers = numbers[:1]
+	}
+	text := strconv.AppendInt([]byte{row.Redis.Letter}, most, 10)
+	for _, n := range numbers {
+		text = appendAmount(append(text, '/'), n)
+	}
+	return text
+}
+
+// amounts are the letters for a day, an hour, a minute, a second and a thousand microseconds.
+var amounts = [...]struct {
+	letter byte
+	of     int64
+}{
+	{'d', 24 * 3600e6}, {'h', 3600e6}, {'m', 60e6}, {'s', 1e6}, {'k', 1e3},
+}
+
+// appendAmount appends a number as "90s", "h" for an hour, or in full.
+func appendAmount(to []byte, n int64) []byte {
+	for _, a := range amounts {
+		if n >= a.of && n%a.of == 0 {
+			if n > a.of {
+				to = strconv.AppendInt(to, n/a.of, 10)
+			}
+			return append(to, a.letter)
+		}
+	}
+	return strconv.AppendInt(to, n, 10)
 }
 
 // valuesWeight is how many values weigh as much as a key.

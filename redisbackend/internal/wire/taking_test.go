@@ -28,7 +28,7 @@ func taken(
 }
 
 func TestARequestIsWrittenAsTheScriptReadsIt(t *testing.T) {
-	const limit = "1f 10 60000000 10"
+	const limit = "f10/m 10 60000000 10"
 	c := func(cost int64, shadow bool, lasts time.Duration) backends.Charge {
 		return backends.Charge{Scope: "s", Key: "k", Limit: window, Cost: cost, Shadow: shadow, Lasts: lasts}
 	}
@@ -133,7 +133,7 @@ func TestAnEndingIsWrittenAsTheScriptReadsIt(t *testing.T) {
 	} {
 		tt.of.Scope, tt.of.Key, tt.of.Limit = "s", "k", window
 		e, err := encoderOf("weir").Ending(&tt.of, 0)
-		if args := e.Arguments(); err != nil || len(args) != 2 || args[0] != "1f 10 60000000 10" || args[1] != tt.want ||
+		if args := e.Arguments(); err != nil || len(args) != 2 || args[0] != "f10/m 10 60000000 10" || args[1] != tt.want ||
 			e.Name != "weir:1:s:k" || e.Most() != tt.most {
 			t.Errorf("%+v: %q about %q, %d at most, %v; want %q", tt.of, e.Arguments(), e.Name, e.Most(), err, tt.want)
 		}
