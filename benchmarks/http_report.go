@@ -21,7 +21,7 @@ const (
 // reportHTTP prints the cost of a middleware around a handler, and compares weir with the others.
 func reportHTTP(rounds int) error {
 	answers := make(map[string]httpAnswers)
-	names := middlewares(middleware.Bare, middleware.WithoutHeaders, middleware.WithHeaders,
+	names := middlewares(middleware.Bare, middleware.Floor, middleware.WithoutHeaders, middleware.WithHeaders,
 		middleware.Weir)
 	all, err := readWorkers("http", names, httpColumns, rounds,
 		func(name string, hello json.RawMessage) error {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -102,6 +103,30 @@ func TestACheckIsDecidedAsTheOriginalRequest(t *testing.T) {
 				t.Errorf("%s: the rules see %s", c.name, name)
 			}
 		}
+	}
+}
+
+// Rules and the Denied of a program get a request of their own: whatever they set is not in the check.
+func TestWhatRulesSetIsNotInTheCheck(t *testing.T) {
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "one", Limit: limits.SlidingWindow(limits.PerHour(1)),
+		Key: func(r *http.Request) (string, error) {
+			r.Header.Set("Accept", "text/html")
+			r.Header.Add("Cookie", "b=2")
+			r.Header.Del("User-Agent")
+			r.Header.Set("X-New", "1")
+			return "", nil
+		},
+	}}})
+	check := gateway.MustNew(limiter, []string{"10.0.0.0/8"}, gateway.Options{})
+	h := proxied("User-Agent", "curl", "Cookie", "a=1")
+	h["Cookie"] = h["Cookie"][:1:1] // as net/http reads it
+	before := h.Clone()
+	if w := answerOf(check, checkOf("10.1.2.3:40000", h)); w.Code != 204 {
+		t.Fatalf("%d %q", w.Code, w.Body)
+	}
+	if !reflect.DeepEqual(h, before) {
+		t.Errorf("fields of the check are %v, want %v", h, before)
 	}
 }
 
@@ -288,7 +313,7 @@ func TestADeniedCallOfGRPCHasItsCode(t *testing.T) {
 		if want == 0 {
 			want = 429
 		}
-		for timeout, pushback := range map[string]string{"": "", "1M": "-1"} {
+		for timeout, pushback := range map[string]string{"": "", "1n": "-1"} {
 			w := ask("Grpc-Timeout", timeout)
 			h := w.Header()
 			if w.Code != want || w.Body.Len() > 0 || h.Get("Grpc-Status") != "8" ||

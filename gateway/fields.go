@@ -83,9 +83,17 @@ const (
 	forwardedFor    = "X-Forwarded-For"
 )
 
-// taken are the fields that no rule sees.
-var taken = []string{
-	forwardedMethod, originalMethod, forwardedURI, originalURI, originalURL, forwardedHost, forwardedFor,
+// others returns the fields that rules see. Their lines are those of header.
+func others(header http.Header) http.Header {
+	seen := make(http.Header, len(header))
+	for name, lines := range header {
+		switch name {
+		case forwardedMethod, originalMethod, forwardedURI, originalURI, originalURL, forwardedHost, forwardedFor:
+		default:
+			seen[name] = lines
+		}
+	}
+	return seen
 }
 
 // original returns the request that the check r is about, or why r is not believed.
@@ -105,10 +113,7 @@ func (p *peers) original(r *http.Request) (*http.Request, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
-	made.Header = r.Header.Clone()
-	for _, name := range taken {
-		delete(made.Header, name)
-	}
+	made.Header = others(r.Header)
 	if hops != "" {
 		made.Header[forwardedFor] = []string{hops}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"reflect"
 
 	"github.com/weir-go/weir/internal/ground/address"
 )
@@ -66,7 +67,14 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 	if source == nil {
 		return nil
 	}
+	direct := isPeer(source)
 	return func(r R) (string, error) {
+		request, ok := any(r).(*http.Request)
+		if direct { // saves reading RemoteAddr twice, 6% of a request
+			if _, text := ipv4Peer(request); text != "" {
+				return text, nil
+			}
+		}
 		addr, err := source(r)
 		if err != nil {
 			return "", err
@@ -76,12 +84,17 @@ func addressKey[R any](source func(R) (netip.Addr, error), ipv6Bits int) func(R)
 		}
 		// The text of an IPv4 peer is already canonical. Sharing it with the request saves the only
 		// allocation of this function.
-		if r, ok := any(r).(*http.Request); ok {
-			if peer, host := address.IPv4(r.RemoteAddr); host > 0 && peer == addr {
-				return r.RemoteAddr[:host], nil
+		if ok {
+			if peer, host := address.IPv4(request.RemoteAddr); host > 0 && peer == addr {
+				return request.RemoteAddr[:host], nil
 			}
 		}
 		var buf [address.MaxKey]byte
 		return string(address.AppendKey(buf[:0], addr, ipv6Bits)), nil
 	}
+}
+
+// isPeer reports whether source is [Peer] itself. No other function has its code.
+func isPeer[R any](source func(R) (netip.Addr, error)) bool {
+	return reflect.ValueOf(source).Pointer() == reflect.ValueOf(Peer).Pointer()
 }

@@ -31,7 +31,7 @@ type AddrSource = func(*http.Request) (netip.Addr, error)
 // detect middleware that writes an address with a port, as ProxyHeaders does if the header has one;
 // another address is free then. Behind a proxy all clients share the proxy's address.
 func Peer(r *http.Request) (netip.Addr, error) {
-	if addr, host := address.IPv4(r.RemoteAddr); 0 < host && host < len(r.RemoteAddr) && !overUnixSocket(r) {
+	if addr, text := ipv4Peer(r); text != "" {
 		return addr, nil
 	}
 	addr, hasPort, err := address.Parse(r.RemoteAddr)
@@ -42,6 +42,16 @@ func Peer(r *http.Request) (netip.Addr, error) {
 		return netip.Addr{}, errOverwritten
 	}
 	return addr, nil
+}
+
+// ipv4Peer is [Peer] for IPv4. text is the address as RemoteAddr has it, which is its canonical text,
+// or "" if Peer must read RemoteAddr.
+func ipv4Peer(r *http.Request) (addr netip.Addr, text string) {
+	addr, host := address.IPv4(r.RemoteAddr)
+	if host == 0 || host == len(r.RemoteAddr) || overUnixSocket(r) {
+		return netip.Addr{}, ""
+	}
+	return addr, r.RemoteAddr[:host]
 }
 
 // overUnixSocket reports whether r came over a unix socket. It checks the address of the listener.

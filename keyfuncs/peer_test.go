@@ -239,3 +239,33 @@ func TestTheKeyIsTheSourcesAddressWhateverThePeer(t *testing.T) {
 	key = keyfuncs.Address(keyfuncs.MustProxyCount(1))
 	wantKey(t, key, request("10.0.0.12:80", "X-Forwarded-For: 10.0.0.1"), "10.0.0.1")
 }
+
+// Address knows Peer and reads RemoteAddr once for it. Its keys are those of any function that calls
+// Peer, and a function that does not gets keys of its own.
+func TestTheKeyOfAPeerIsThatOfItsAddress(t *testing.T) {
+	byPeer := keyfuncs.Address(keyfuncs.Peer)
+	wrapped := keyfuncs.Address(func(r *http.Request) (netip.Addr, error) { return keyfuncs.Peer(r) })
+	other := keyfuncs.Address(func(*http.Request) (netip.Addr, error) {
+		return netip.MustParseAddr("198.51.100.1"), nil
+	})
+	overSocket := context.WithValue(t.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "server", Net: "unix"})
+	for _, remote := range []string{
+		"203.0.113.7:4711", "203.0.113.7", "203.0.113.7:", "203.0.113.7:123456", "203.0.113.07:1", "0.0.0.0:1",
+		"[::ffff:203.0.113.7]:1", "[2001:db8::1]:4711", "2001:db8::1", "@", "",
+	} {
+		r := request(remote)
+		for _, r := range []*http.Request{r, r.WithContext(overSocket)} {
+			got, err := byPeer(r)
+			want, wantErr := wrapped(r)
+			if got != want || !errors.Is(err, wantErr) {
+				t.Errorf("%q: got %q, %v, want %q, %v", remote, got, err, want, wantErr)
+			}
+			if got, err := other(r); got != "198.51.100.1" || err != nil {
+				t.Errorf("%q, another source: got %q, %v", remote, got, err)
+			}
+		}
+	}
+	if _, err := byPeer(request("203.0.113.7:4711").WithContext(overSocket)); err == nil {
+		t.Error("the name of a unix socket is a key")
+	}
+}

@@ -21,6 +21,7 @@ type Kind uint8
 
 const (
 	Bare           Kind = iota // no middleware at all
+	Floor                      // no limiter: it only writes what weir writes
 	WithoutHeaders             // limits without header fields
 	WithHeaders                // sends the limit to clients, as weir does
 	Weir
@@ -30,6 +31,7 @@ const (
 func Contestants() []Contestant {
 	peers := []Contestant{
 		{"bare handler", func(_ store.Quota, next http.Handler) http.Handler { return next }, Bare},
+		{"weir's fields by hand, no limiter", writeByHand, Floor},
 		{"x/time by hand, no headers", wrapByHand, WithoutHeaders},
 		{"httprate", wrapHTTPRate, WithHeaders},
 		{"go-limiter httplimit", wrapGoLimiter, WithHeaders},

@@ -38,7 +38,8 @@ A policy file limits requests as they are. nginx (auth_request), Traefik (Forwar
 Caddy (forward_auth) and HAProxy ask GET /check of --check, and Envoy (ext_authz) asks
 --grpc. Files and directories of limits by descriptors, in the format of
 envoyproxy/ratelimit, answer the rate limit filter of Envoy on --grpc, and POST /json of
---check. There may be both.
+--check. There may be both. --xds takes limits by descriptors from a management server, as
+Envoy Gateway is one: the service is ready once they have come.
 
 Files are read again when they change. One that has a mistake changes nothing: the log
 says so, and /metrics does.
@@ -61,10 +62,11 @@ it at once.`,
 		Example: `  weir serve weir.yaml
   weir serve --denied-status 403 --proxy 10.0.0.0/8 weir.yaml
   weir serve --grpc unix:/run/weir.sock --check "" limits/
+  weir serve --xds envoy-gateway:18001 --node envoy-ratelimit --xds-state xds.json
   weir serve --redis redis://127.0.0.1:6379 --instances 3 weir.yaml limits/
   weir serve --redis redis://127.0.0.1:6379 --heartbeat weir.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && o.XDS.Address == "" {
 				return errors.New("name a policy file, or files of limits by descriptors, as in: weir serve weir.yaml")
 			}
 			return nil
@@ -117,6 +119,20 @@ it at once.`,
 		"add dynamic metadata to answers to descriptors")
 	f.BoolVar(&o.Descriptors.Shadow, "shadow", false,
 		"let all requests with descriptors pass, and count what would be denied")
+	f.StringVar(&o.XDS.Address, "xds", "",
+		"take limits by descriptors from the management server at this `address`, such as Envoy Gateway's, "+
+			"and not from files")
+	f.StringVar(&o.XDS.Node, "node", "",
+		"ask that server for the limits of this `node`; Envoy Gateway has envoy-ratelimit")
+	f.StringVar(&o.XDS.CA, "xds-tls-ca", "",
+		"encrypt the connection to that server, and believe it if one in `file` has signed its certificate")
+	f.StringVar(&o.XDS.Cert, "xds-tls-cert", "",
+		"show that server the certificate in `file`, which is read again for each connection")
+	f.StringVar(&o.XDS.Key, "xds-tls-key", "", "the key of that certificate, in `file`")
+	f.StringVar(&o.XDS.Name, "xds-tls-name", "",
+		"the `name` in the certificate of that server (default its host)")
+	f.StringVar(&o.XDS.State, "xds-state", "",
+		"keep what that server sent last in `file`, and begin with it while the server is away")
 	f.StringVar(&o.TLS.Cert, "tls-cert", "",
 		"encrypt --check and --grpc with the certificate in `file`, which is read again when it changes")
 	f.StringVar(&o.TLS.Key, "tls-key", "", "the key of the certificate, in `file`")
@@ -132,13 +148,14 @@ it at once.`,
 	f.BoolVar(&o.logJSON, "log-json", false, "log JSON instead of text")
 	for _, name := range []string{
 		"tls-cert", "tls-key", "tls-client-ca", "redis-tls-ca", "redis-tls-cert", "redis-tls-key",
+		"xds-tls-ca", "xds-tls-cert", "xds-tls-key",
 	} {
 		c.MarkFlagFilename(name, "pem", "crt", "key")
 	}
 	for _, name := range []string{
 		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis",
 		"redis-budget", "lease", "instances",
-		"max-keys", "socket-mode", "socket-group", "drain-delay", "drain",
+		"max-keys", "xds", "node", "xds-tls-name", "socket-mode", "socket-group", "drain-delay", "drain",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}

@@ -5,10 +5,16 @@ import (
 	"slices"
 )
 
-// Config is the limits of some files. It does not change. Make one with [Load] or [Parse].
+// Config is the limits of some files. It does not change. Make one with [Load], [Parse] or
+// [ParseDocuments].
 type Config struct {
 	domains map[string]*domain
+	awaited bool
 }
+
+// Awaited returns the Config of a service whose limits have not come yet. Until [Service.Replace]
+// puts others into force, each decision is [ErrUnavailable].
+func Awaited() *Config { return &Config{awaited: true} }
 
 // Domains returns the names of the domains, sorted.
 func (c *Config) Domains() []string {

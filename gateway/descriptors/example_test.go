@@ -2,6 +2,8 @@ package descriptors_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -82,4 +84,44 @@ func ExampleWatcher_Reload() {
 	// Output:
 	// [shop]
 	// [market]
+}
+
+// The limits are in a database, as JSON.
+func ExampleParseDocuments() {
+	var fields map[string]any
+	err := json.Unmarshal([]byte(`{"domain": "shop", "descriptors": [
+		{"key": "tenant", "rate_limit": {"unit": "day", "requests_per_unit": 0}}]}`), &fields)
+	if err != nil {
+		log.Fatal(err)
+	}
+	config, err := descriptors.ParseDocuments(descriptors.Document{Name: "row 7", Fields: fields})
+	if err != nil {
+		log.Fatal(err)
+	}
+	e, _ := config.Explain("shop", []descriptors.Entry{{Key: "tenant", Value: "acme"}})
+	fmt.Println(e.Rule, e.Limits)
+	// Output:
+	// tenant [0/day]
+}
+
+// The limits come later than the first request.
+func ExampleAwaited() {
+	service := descriptors.MustNew(descriptors.Awaited(), descriptors.Options{})
+	ask := func() error {
+		_, err := service.Decide(context.Background(), &descriptors.Request{
+			Domain:      "shop",
+			Descriptors: []descriptors.Descriptor{{Entries: []descriptors.Entry{{Key: "tenant", Value: "acme"}}}},
+		})
+		return err
+	}
+	fmt.Println(errors.Is(ask(), descriptors.ErrUnavailable))
+	config, err := descriptors.ParseDocuments() // none, so all is allowed
+	if err != nil {
+		log.Fatal(err)
+	}
+	service.Replace(config)
+	fmt.Println(ask())
+	// Output:
+	// true
+	// <nil>
 }

@@ -2,7 +2,6 @@ package descriptors
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -166,23 +165,16 @@ func (m mistakes) Error() string {
 // Parse reads the texts of files. Its error reports every mistake of all files: see
 // [Mistakes].
 func Parse(files ...File) (*Config, error) {
-	r := &reader{config: &Config{domains: make(map[string]*domain)}}
-	for _, f := range files {
-		r.read(f)
-	}
 	if len(files) == 0 {
 		return nil, errors.New("descriptors: there is no file: name one at least")
 	}
-	if r.mistakes != nil {
-		slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
-			if a.File != b.File {
-				return 0 // files are in order
-			}
-			return cmp.Or(a.Line-b.Line, a.Column-b.Column)
-		})
-		return nil, mistakes(r.mistakes)
+	r := newReader()
+	for _, f := range files {
+		if root := r.parse(f); root != nil {
+			r.read(f.Name, root)
+		}
 	}
-	return r.config, nil
+	return r.end()
 }
 
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file

@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,6 +23,10 @@ type reader struct {
 	domain   *domain
 }
 
+func newReader() *reader {
+	return &reader{config: &Config{domains: make(map[string]*domain)}}
+}
+
 func (r *reader) mistake(n *document.Node, format string, args ...any) {
 	m := &policy.Mistake{File: r.file, Rule: r.path, Text: fmt.Sprintf(format, args...)}
 	if n != nil {
@@ -30,18 +35,10 @@ func (r *reader) mistake(n *document.Node, format string, args ...any) {
 	r.mistakes = append(r.mistakes, m)
 }
 
-// read reads one file.
-func (r *reader) read(f File) {
-	r.file, r.path = f.Name, ""
-	if len(f.Text) > maxFile {
-		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
-		return
-	}
-	root := r.parse(f.Text)
-	if root == nil {
-		return
-	}
-	d := &domain{file: f.Name}
+// read reads one file, of which root is the document.
+func (r *reader) read(name string, root *document.Node) {
+	r.file, r.path = name, ""
+	d := &domain{file: name}
 	r.domain = d
 	var list *document.Node
 	seen := r.fields(root, fields{
@@ -76,7 +73,7 @@ func (r *reader) read(f File) {
 
 // level reads a list of descriptors into l. above is the path that leads there.
 func (r *reader) level(l *level, list *document.Node, above string) {
-	lines := make(map[Entry]int)
+	places := make(map[Entry]*document.Node)
 	r.items(list, "descriptors", func(n *document.Node) {
 		r.path = above
 		if r.nodes++; r.nodes == maxNodes+1 {
@@ -85,13 +82,15 @@ func (r *reader) level(l *level, list *document.Node, above string) {
 		if r.nodes > maxNodes {
 			return
 		}
-		r.descriptor(l, n, above, lines)
+		r.descriptor(l, n, above, places)
 	})
 	r.path = above
 }
 
-// descriptor reads one descriptor into l. lines has where its neighbours are.
-func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[Entry]int) {
+// descriptor reads one descriptor into l. places has its neighbours before it.
+func (r *reader) descriptor(
+	l *level, n *document.Node, above string, places map[Entry]*document.Node,
+) {
 	var pair Entry
 	var below *document.Node
 	made, of := new(node), new(rule)
@@ -133,8 +132,10 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 	switch {
 	case seen["key"] == nil:
 		r.mistake(n, "key is required: add it")
-	case lines[pair] != 0:
-		r.mistake(n, "this descriptor is here twice, also in line %d: remove one", lines[pair])
+	case places[pair] != nil && n.Line == 0:
+		r.mistake(n, "this descriptor is here twice: remove one")
+	case places[pair] != nil:
+		r.mistake(n, "this descriptor is here twice, also in line %d: remove one", places[pair].Line)
 	case made.shares && stars == 0:
 		r.mistake(seen["share_threshold"], "share_threshold is for values with a star, such as %q (got %s)",
 			"files/*", document.Quote(pair.Value))
@@ -148,7 +149,7 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 	case of.quota && r.domain.allOrNothing:
 		r.mistake(seen["quota_mode"], "quota_mode does not go with all_or_nothing: remove one")
 	}
-	lines[pair] = n.Line
+	places[pair] = n
 	made.value = pair.Value
 	if len(limitNodes) > 0 {
 		of.path = path
@@ -353,9 +354,14 @@ func (r *reader) value(n *document.Node) any {
 // form is that of a file of limits. Files for envoyproxy/ratelimit may have tags.
 var form = document.Form{MaxDepth: maxDepth, Empty: "domain and descriptors", Tags: true}
 
-// parse returns the root of a document, nil if it cannot be read.
-func (r *reader) parse(text []byte) *document.Node {
-	root, found := form.Parse(text)
+// parse returns the root of a file, nil if it cannot be read.
+func (r *reader) parse(f File) *document.Node {
+	r.file, r.path = f.Name, ""
+	if len(f.Text) > maxFile {
+		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
+		return nil
+	}
+	root, found := form.Parse(f.Text)
 	for _, m := range found {
 		if m.Syntax {
 			m.Text = "not YAML: " + m.Text
@@ -364,6 +370,20 @@ func (r *reader) parse(text []byte) *document.Node {
 			&policy.Mistake{File: r.file, Line: m.Line, Column: m.Column, Text: m.Text})
 	}
 	return root
+}
+
+// end returns what has been read, or every mistake.
+func (r *reader) end() (*Config, error) {
+	if r.mistakes == nil {
+		return r.config, nil
+	}
+	slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
+		if a.File != b.File {
+			return 0 // files are in order
+		}
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+	})
+	return nil, mistakes(r.mistakes)
 }
 
 // fields says how to read the fields of a map.

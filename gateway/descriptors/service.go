@@ -19,7 +19,7 @@ import (
 )
 
 // ErrUnavailable is the error of a decision that was not made because the backend failed,
-// and the file says that its limits are then closed.
+// and the file says that its limits are then closed, or because no limits have come yet.
 var ErrUnavailable = errors.New("descriptors: the limits cannot be decided now")
 
 // Options are the options of [New]. The zero value is ready to use.
@@ -148,6 +148,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	now := s.inForce.Load()
 	a := Answer{Statuses: make([]Status, len(r.Descriptors))}
 	d := now.domains[r.Domain]
+	if d == nil && now.awaited {
+		return Answer{}, ErrUnavailable
+	}
 	if d == nil {
 		s.counts.unknown.Add(1)
 		return a, nil

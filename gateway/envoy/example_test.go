@@ -24,3 +24,12 @@ func Example() {
 	}
 	log.Fatal(server.Serve(listener))
 }
+
+// A service has no limits yet.
+func ExampleHealth_Resume() {
+	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	health := envoy.RegisterHealth(server)
+	health.Shutdown() // probes are told to wait
+	// ... once they have come:
+	health.Resume()
+}

@@ -83,3 +83,6 @@ func RegisterHealth(server grpc.ServiceRegistrar) *Health {
 
 // Shutdown says from now on that the server does not serve.
 func (h *Health) Shutdown() { h.server.Shutdown() }
+
+// Resume says from now on that the server serves, after a Shutdown.
+func (h *Health) Resume() { h.server.Resume() }

@@ -55,7 +55,7 @@ func (r *reader) mistake(line, column int, text string) {
 
 // load returns the root of text as the library has it.
 func (r *reader) load(text []byte) (root *yaml.Node, ok bool) {
-	errDepth := fmt.Errorf("lists and maps are more than %d deep: write it flatter", r.form.MaxDepth)
+	errDepth := errors.New(tooDeep(r.form.MaxDepth))
 	bounds := loaderlimits.New(loaderlimits.DepthFunc(func(depth int, _ *yaml.DepthContext) error {
 		if depth > r.form.MaxDepth {
 			return errDepth
@@ -82,9 +82,13 @@ func (r *reader) load(text []byte) (root *yaml.Node, ok bool) {
 	return nil, false
 }
 
-// describeError returns an error of the library as a mistake. tooDeep is that of a document with
+func tooDeep(most int) string {
+	return fmt.Sprintf("lists and maps are more than %d deep: write it flatter", most)
+}
+
+// describeError returns an error of the library as a mistake. deep is that of a document with
 // too many levels.
-func describeError(err error, tooDeep string) Mistake {
+func describeError(err error, deep string) Mistake {
 	var one *yaml.LoadError
 	var all *yaml.LoadErrors
 	if errors.As(err, &all) && len(all.Errors) > 0 {
@@ -94,8 +98,8 @@ func describeError(err error, tooDeep string) Mistake {
 		return Mistake{Text: "not YAML: " + err.Error()}
 	}
 	m := Mistake{one.Mark.Line, one.Mark.Column, one.Message, true}
-	if strings.Contains(err.Error(), tooDeep) {
-		m.Text, m.Syntax = tooDeep, false
+	if strings.Contains(err.Error(), deep) {
+		m.Text, m.Syntax = deep, false
 	}
 	for _, hint := range hints {
 		if strings.Contains(m.Text, hint.text) ||

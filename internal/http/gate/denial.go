@@ -13,34 +13,6 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-// writeProblem answers with a problem document (RFC 9457). If the status is 429, the document names
-// the rules that denied, as violated has them.
-func writeProblem(w http.ResponseWriter, r *http.Request, o *core.Outcome, status int,
-	violated []string, read headers.Body) {
-	body := answer.Bodies.Get().(*[]byte)
-	retry := answer.RetryAfter(w.Header())
-	said := retry
-	if retry == "" {
-		said = told(w.Header(), o)
-	}
-	var room [128]byte
-	b := answer.AppendProblem((*body)[:0], answer.Document{
-		Status: status, Detail: appendCause(appendDetail(room[:0], said, o, status), r, said, o), Retry: retry,
-		Bots: read == headers.Bots,
-	})
-	if violated != nil && status == http.StatusTooManyRequests { // else no policy was violated
-		b = appendViolated(b, o, violated)
-	}
-	b = append(b, '}', '\n')
-	media := answer.Problem
-	if read == headers.Bots {
-		media = answer.JSON
-	}
-	answer.WriteUncached(w, r, status, media, b)
-	*body = b
-	answer.Bodies.Put(body)
-}
-
 // PlainText is nethttp.PlainText.
 func PlainText(w http.ResponseWriter, r *http.Request, o core.Outcome) {
 	if v := o.Verdict(); v != core.Denied && v != core.Unavailable {

@@ -391,7 +391,7 @@ func (g *Gate[R]) deny(w http.ResponseWriter, r *http.Request, request R, o *cor
 	if answer.PrefersText(r.Header["Accept"]) {
 		answer.WriteUncached(w, r, status, answer.Text, plainText(w, r, o, status))
 	} else {
-		writeProblem(w, r, o, status, a.violated, g.options.Body)
+		a.writeProblem(w, r, o, status, g.options.Body)
 	}
 	return nil
 }

@@ -21,6 +21,8 @@ type answering struct {
 	watches  bool     // whether to watch the answers: a rule has a FinalCost
 	ends     bool     // a rule has an end
 	violated []string // the names of rules in problem documents
+
+	documents sync.Pool // of *document
 }
 
 // clone returns options with copies of its slices, which are read at every change of rules.
@@ -61,7 +63,8 @@ func (p *preparing[R]) Prepare(revision int32, rules []core.Rule[R]) error {
 		return &fieldsError{err}
 	}
 	watches := hasFinalCost(rules)
-	a := &answering{revision, fields, watches, watches || holds(rules), violated(rules, r.options)}
+	a := &answering{revision: revision, fields: fields, watches: watches,
+		ends: watches || holds(rules), violated: violated(rules, r.options)}
 	if before := r.newest.Load(); before != nil {
 		r.former.keep(before) // first: a request that it decided may look for it now
 	}

@@ -22,7 +22,8 @@ type Line struct {
 	server *redis.Client // nil: there is only one
 
 	mu          sync.Mutex
-	calls       int       // under way
+	calls       int       // under way, or about to be
+	gathering   int       // of these: a worker is about to take what waits
 	begunAt     time.Time // when the latest call began
 	queue       Queue
 	health      *health
@@ -86,7 +87,7 @@ func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker
 		return nil, err
 	}
 	_, waits := l.queue.next(l.lines.maxCalls)
-	if !waits && !probes && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
+	if !waits && !probes && l.calls == 0 && l.mayCallInlineLocked(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
 		return w, nil
@@ -121,7 +122,7 @@ func (l *Line) queueLocked(now time.Time, probes bool, jobs ...*Job) {
 		w := l.beginLocked(now)
 		w.probes = true
 		ends, _ := l.queue.next(l.lines.maxCalls)
-		w.collectLocked(ends)
+		w.collectLocked(ends, now)
 		go w.run()
 	}
 	l.callOrWaitLocked(now)
@@ -162,14 +163,20 @@ func (l *Line) beginLocked(now time.Time) *worker {
 // callOrWaitLocked starts a call for waiting jobs if it may. Jobs that must wait are sent by a
 // timer after callEvery: the calls under way may never return if a connection is broken.
 func (l *Line) callOrWaitLocked(now time.Time) {
-	ends, waits := l.queue.next(l.lines.maxCalls)
-	if waits && l.mayCallLocked(now) {
-		w := l.beginLocked(now)
-		w.collectLocked(ends)
-		go w.run()
-		_, waits = l.queue.next(l.lines.maxCalls)
+	if _, waits := l.queue.next(l.lines.maxCalls); !waits {
+		return
 	}
-	if !waits || l.timerRuns || l.calls >= l.lines.maxCalls {
+	if l.gathering*MaxWeight > l.queue.weight {
+		return // for a worker that will take them
+	}
+	if l.mayCallLocked(now) {
+		w := l.beginLocked(now)
+		w.yields = l.yieldsLocked(now)
+		l.gathering++
+		go w.run()
+		return
+	}
+	if l.timerRuns || l.calls >= l.lines.maxCalls {
 		return
 	}
 	l.timerRuns = true
@@ -178,6 +185,12 @@ func (l *Line) callOrWaitLocked(now time.Time) {
 		return
 	}
 	l.timer.Reset(callEvery)
+}
+
+// yieldsLocked reports whether a worker should yield before it gathers. If other goroutines already
+// wait to run, the worker would run last, and should not yield.
+func (l *Line) yieldsLocked(now time.Time) bool {
+	return l.queue.weight < MaxWeight/2 && l.lines.late.within(now, 2*slice) == 0
 }
 
 func (l *Line) onTimer() {

@@ -3,8 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -53,23 +51,11 @@ func (a RedisAccess) mistakes(address string) (errs []error) {
 func (a RedisAccess) open(address string) (redisbackend.Access, error) {
 	var access redisbackend.Access
 	if a.CA != "" || a.Cert != "" {
-		access.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if a.CA != "" {
-		text, err := os.ReadFile(a.CA)
+		config, err := outgoing{CA: a.CA, Cert: a.Cert, Key: a.Key}.config()
 		if err != nil {
 			return access, err
 		}
-		access.TLS.RootCAs = x509.NewCertPool()
-		if !access.TLS.RootCAs.AppendCertsFromPEM(text) {
-			return access, fmt.Errorf("%s has no certificate", a.CA)
-		}
-	}
-	if a.Cert != "" {
-		if _, err := a.certificate(nil); err != nil {
-			return access, err
-		}
-		access.TLS.GetClientCertificate = a.certificate
+		access.TLS = config
 	}
 	if a.PasswordFile != "" {
 		if _, err := a.password(); err != nil {
@@ -89,14 +75,6 @@ func (a RedisAccess) open(address string) (redisbackend.Access, error) {
 		}
 	}
 	return access, nil
-}
-
-func (a RedisAccess) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(a.Cert, a.Key)
-	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", a.Cert, a.Key, err)
-	}
-	return &pair, nil
 }
 
 // maxPassword is how many bytes a password may have. Tokens that expire have some thousands.

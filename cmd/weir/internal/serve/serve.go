@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/cmd/weir/internal/xds"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
@@ -39,6 +40,7 @@ import (
 // Config is what a service is made of.
 type Config struct {
 	Paths []string // a policy file, files of limits by descriptors, and directories of both
+	XDS   XDS      // has limits by descriptors, in place of files
 
 	Check, GRPC, Operator string   // addresses; "": none
 	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
@@ -91,6 +93,7 @@ func (c *Config) validate() error {
 			"name one, as in --check unix:/run/weir.sock, or leave them out"))
 	}
 	errs = append(errs, c.Access.mistakes(c.Redis)...)
+	errs = append(errs, c.XDS.mistakes()...)
 	if c.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
 	}
@@ -107,8 +110,9 @@ type service struct {
 	policy    *policy.Policy[*http.Request] // nil: no policy file
 	status    *policy.Status
 	limiter   *nethttp.Limiter
-	limits    *descriptors.Service // nil: no files of limits by descriptors
-	watcher   *descriptors.Watcher
+	limits    *descriptors.Service // nil: no limits by descriptors
+	watcher   *descriptors.Watcher // nil: they are not from files
+	xds       *xds.Client          // nil: they are not from a server
 	newcomers newcomers
 	certs     *certificates
 	close     []func() error // what ends after the servers
@@ -149,21 +153,47 @@ func Run(ctx context.Context, config Config) error {
 	for _, one := range servers {
 		go func() { failed <- one.serve() }()
 	}
-	s.ready.Store(true)
-	s.Logger.Info("serve: ready", "paths", s.Paths)
-	s.notify(isReady)
 	select {
+	case <-s.arrived():
+		s.begin(servers)
+		select {
+		case <-ctx.Done():
+			s.notify(isEnding)
+			err = s.leave(servers, failed)
+		case err = <-failed:
+		}
 	case <-ctx.Done():
 		s.notify(isEnding)
-		err = s.leave(servers, failed)
 	case err = <-failed:
-		s.ready.Store(false)
-		s.leaving.Store(true)
 	}
+	s.ready.Store(false)
+	s.leaving.Store(true)
 	s.Logger.Info("serve: requests in flight end", "drain", s.Drain)
 	ending = time.Now()
 	s.drain(servers)
 	return err
+}
+
+// arrived returns a channel that is closed once there are limits. Those of files are there already.
+func (s *service) arrived() <-chan struct{} {
+	if s.xds != nil {
+		return s.xds.Arrived()
+	}
+	there := make(chan struct{})
+	close(there)
+	return there
+}
+
+// begin tells those who probe that the service is ready.
+func (s *service) begin(servers []server) {
+	s.ready.Store(true)
+	for _, one := range servers {
+		if one.begin != nil {
+			one.begin()
+		}
+	}
+	s.Logger.Info("serve: ready", "paths", s.Paths)
+	s.notify(isReady)
 }
 
 func (s *service) notify(state string) {
@@ -209,14 +239,22 @@ func (s *service) load() error {
 	if err != nil {
 		return err
 	}
-	if limitPaths != nil {
-		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths,
-			descriptors.Options{Backend: counted, Fallback: fallback, Instances: s.Instances,
-				MaxPromise: s.MaxPromise, Logger: s.Logger})
-		if err != nil {
-			return err
-		}
+	options := descriptors.Options{
+		Backend: counted, Fallback: fallback, Instances: s.Instances,
+		MaxPromise: s.MaxPromise, Logger: s.Logger,
+	}
+	switch {
+	case limitPaths != nil && s.XDS.Address != "":
+		err = fmt.Errorf("%s has limits by descriptors, and so has the server of --xds: leave one out", limitPaths[0])
+	case limitPaths != nil:
+		s.limits, s.watcher, err = descriptors.NewWatcher(limitPaths, options)
 		s.counters.WatchPolicy(strings.Join(limitPaths, " "), s.watcher)
+	case s.XDS.Address != "":
+		s.limits, s.xds, err = s.XDS.subscribe(options)
+		s.counters.WatchPolicy("xds "+s.XDS.Address, s.xds)
+	}
+	if err != nil {
+		return err
 	}
 	if policyPath == "" {
 		return nil
@@ -346,9 +384,13 @@ func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
 	if s.watcher != nil {
 		group.Go(func() { s.watcher.Run(ctx) })
 	}
+	if s.xds != nil {
+		group.Go(func() { s.xds.Run(ctx) })
+	}
 	if s.newcomers.directories != nil {
 		group.Go(func() { s.newcomers.follow(ctx) })
 	}
+	group.Go(func() { keepHeadroom(ctx) })
 	group.Go(func() { s.certs.follow(ctx, certificates) })
 	group.Go(func() {
 		for {
@@ -393,7 +435,8 @@ func (s *service) apply(p *policy.Policy[*http.Request]) error {
 type server struct {
 	listener net.Listener
 	serve    func() error
-	leave    func() // tells clients that the service is not ready; nil: it has no way to
+	begin    func() // tells clients that the service is ready; nil: it has no way to
+	leave    func() // tells them that it is not
 	end      func(context.Context)
 	last     bool // it ends after the others, since it tells of them
 }
@@ -514,9 +557,13 @@ func (s *service) grpc(l net.Listener) (server, error) {
 		envoy.RegisterAuthorization(g, s.limiter, envoy.AuthorizationOptions{Logger: s.Logger})
 	}
 	health := envoy.RegisterHealth(g)
+	if s.xds != nil { // until there are limits
+		health.Shutdown()
+	}
 	open := &connections{Listener: l}
 	return server{
 		serve: func() error { return g.Serve(open) },
+		begin: health.Resume,
 		leave: health.Shutdown,
 		end: func(ctx context.Context) {
 			health.Shutdown() // also if the service ends since a server has failed
@@ -547,6 +594,9 @@ func (s *service) operator(l net.Listener) (server, error) {
 		all := s.counters.Snapshot().Metrics()
 		if s.limits != nil {
 			all = append(all, s.limits.Metrics()...)
+		}
+		if s.xds != nil {
+			all = append(all, s.xds.Metrics()...)
 		}
 		return all
 	})))
