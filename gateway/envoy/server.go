@@ -32,6 +32,10 @@ func ServerOptions(logger *slog.Logger) []grpc.ServerOption {
 		grpc.ForceServerCodecV2(tolerant{encoding.GetCodecV2(codec.Name)}),
 		grpc.MaxHeaderListSize(128 << 10), // a proxy may hand on fields of a client, such as tracestate
 		grpc.MaxConcurrentStreams(1000),
+		// Windows that do not grow need no pings: otherwise there is always one on its way, which
+		// wakes both sides.
+		grpc.StaticStreamWindowSize(64 << 10),
+		grpc.StaticConnWindowSize(1 << 20),
 		grpc.NumStreamWorkers(64), // a new goroutine has to grow its stack for each call
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 30 * time.Second, Timeout: 10 * time.Second,

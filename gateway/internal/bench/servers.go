@@ -195,15 +195,18 @@ const (
         - filters:
             - name: envoy.filters.network.http_connection_manager
               typed_config:
-                "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+                "@type": "type.googleapis.com/envoy.extensions.filters.network.\
+                  http_connection_manager.v3.HttpConnectionManager"
                 stat_prefix: web
                 route_config:
                   virtual_hosts:
                     - name: app
                       domains: ["*"]
                       rate_limits:
-                        - actions: [{request_headers: {header_name: x-client, descriptor_key: tenant}}]
-                        - actions: [{request_headers: {header_name: x-denied, descriptor_key: denied}}]
+                        - actions:
+                            - {request_headers: {header_name: x-client, descriptor_key: tenant}}
+                        - actions:
+                            - {request_headers: {header_name: x-denied, descriptor_key: denied}}
                       routes:
                         - {match: {prefix: /}, %s}
                 http_filters:
@@ -213,7 +216,8 @@ const (
 `
 	filter = `                  - name: envoy.filters.http.ratelimit
                     typed_config:
-                      "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+                      "@type": "type.googleapis.com/envoy.extensions.filters.http.\
+                        ratelimit.v3.RateLimit"
                       domain: bench
                       failure_mode_deny: true
                       timeout: 2s
@@ -228,7 +232,9 @@ const (
           explicit_http_config: %s
       load_assignment:
         cluster_name: %s
-        endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: %s, port_value: %s}}}}]}]
+        endpoints:
+          - lb_endpoints:
+              - {endpoint: {address: {socket_address: {address: %s, port_value: %s}}}}
 `
 )
 

@@ -6,16 +6,26 @@ import (
 	"testing"
 )
 
-func TestTheHeapGrowsToItsLeastBeforeACollection(t *testing.T) {
+func TestASmallHeapGrowsToItsLeastAndALargeOneByWhatIsScanned(t *testing.T) {
+	const mb = 1 << 20
 	for _, c := range []struct {
-		live int64
-		want int
+		live, scanned uint64
+		percent       int
 	}{
-		{0, 700}, {4 << 20, 700}, {8 << 20, 300}, {15 << 20, 113},
-		{16 << 20, 100}, {17 << 20, 100}, {1 << 40, 100},
+		{0, 0, 700},
+		{3 * mb, 2 * mb, 700},
+		{8 * mb, 3 * mb, 300},
+		{16 * mb, 3 * mb, 100},
+		{16 * mb, 16 * mb, 100},
+		{24 * mb, 3 * mb, 33},
+		{24 * mb, 20 * mb, 83},    // connections
+		{39 * mb, 3 * mb, 15},     // a million keys
+		{100 * mb, 60 * mb, 60},   // connections
+		{100 * mb, 110 * mb, 100}, // stacks count
+		{4000 * mb, 3 * mb, 1},
 	} {
-		if got := percentFor(c.live); got != c.want {
-			t.Errorf("%d MiB live: %d%%, want %d%%", c.live>>20, got, c.want)
+		if got := growth(c.live, c.scanned); got != c.percent {
+			t.Errorf("%d MiB live, %d scanned: %d%%, want %d%%", c.live/mb, c.scanned/mb, got, c.percent)
 		}
 	}
 }
@@ -51,23 +61,20 @@ func TestCollectionsAreThoseOfGOGCIfItIsSet(t *testing.T) {
 	}
 }
 
-// A heap that has grown is collected as by default, so memory is not several times what lives.
-func TestALargeHeapIsCollectedByDefault(t *testing.T) {
+// A table of keys is not scanned, so memory is not twice what it takes.
+func TestALargeHeapGrowsByLittle(t *testing.T) {
 	t.Setenv("GOGC", "")
 	end := spaceCollections()
 	defer end()
-	kept := make([][]byte, 64)
-	for i := range kept {
-		kept[i] = make([]byte, 1<<20)
-	}
+	table := make([]byte, 128<<20)
 	for range 1000 { // what adapts runs beside the program
-		if nextCollection() < 200 {
+		if nextCollection() < 170 {
 			break
 		}
 		runtime.Gosched()
 	}
-	if at := nextCollection(); at > 200 {
-		t.Errorf("64 MiB live, and the next collection is at %d", at)
+	if at := nextCollection(); at > 170 {
+		t.Errorf("128 MiB live, and the next collection is at %d", at)
 	}
-	runtime.KeepAlive(kept)
+	runtime.KeepAlive(table)
 }

@@ -390,7 +390,6 @@ func (s *service) follow(ctx context.Context, group *sync.WaitGroup) {
 	if s.newcomers.directories != nil {
 		group.Go(func() { s.newcomers.follow(ctx) })
 	}
-	group.Go(func() { keepHeadroom(ctx) })
 	group.Go(func() { s.certs.follow(ctx, certificates) })
 	group.Go(func() {
 		for {
