@@ -21,7 +21,7 @@ type location struct {
 	exact   bool
 	path    string
 	uses    []*use
-	regexp  int // its place among the regular expressions of the server, from 1; 0: it is none
+	regexp  int // its place among the regular expressions of the server, from 1; 0: a path
 	final   bool
 	segment bool // of an Ingress: the path and all below it
 }
