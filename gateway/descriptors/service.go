@@ -190,7 +190,7 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 
 // take decides the charges by the backend. If it fails, the domain says what follows.
 func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
-	lends, err := d.lends(), error(nil)
+	lends, err := s.flights.lends(d), error(nil)
 	if lends {
 		s.flights.name(d)
 	}
