@@ -51,6 +51,9 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
 			}
 		}
+		if p := n.rule.price; p != nil {
+			text += fmt.Sprintf(" of the budget %s, a hit costs %v", n.rule.name, p)
+		}
 		if l.lends > 0 {
 			text += fmt.Sprintf(", each held for %s at most", short(l.lends))
 		}

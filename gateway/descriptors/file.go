@@ -167,18 +167,17 @@ func (m mistakes) Error() string {
 // [Mistakes].
 func Parse(files ...File) (*Config, error) {
 	r := &reader{config: &Config{domains: make(map[string]*domain)}}
-	for _, f := range files {
-		r.read(f)
-	}
+	r.readAll(files)
 	if len(files) == 0 {
 		return nil, errors.New("descriptors: there is no file: name one at least")
 	}
 	if r.mistakes != nil {
+		order := make(map[string]int)
+		for i, f := range files {
+			order[f.Name] = i
+		}
 		slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
-			if a.File != b.File {
-				return 0 // files are in order
-			}
-			return cmp.Or(a.Line-b.Line, a.Column-b.Column)
+			return cmp.Or(order[a.File]-order[b.File], a.Line-b.Line, a.Column-b.Column)
 		})
 		return nil, mistakes(r.mistakes)
 	}
@@ -188,11 +187,11 @@ func Parse(files ...File) (*Config, error) {
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
 // or anything else. It says nothing of mistakes. A file with descriptors is of limits. A file
 // without them is a policy if it has a field that policies alone have, such as version or rules.
-// Otherwise domain, on_failure or all_or_nothing make it a file of limits.
+// Otherwise domain, prices, on_failure or all_or_nothing make it a file of limits.
 func Recognize(text []byte) bool {
 	has := fieldsOf(text)
 	return has("descriptors") ||
-		!has(policyFields...) && has("domain", "on_failure", "all_or_nothing")
+		!has(policyFields...) && has("domain", "prices", "on_failure", "all_or_nothing")
 }
 
 // isPolicy reports whether a text is a policy file. It says nothing of mistakes. A file in a

@@ -17,7 +17,9 @@ type reader struct {
 	config   *Config
 	mistakes []*policy.Mistake
 	file     string
-	path     string // of the descriptor in hand
+	path     string  // of the descriptor in hand
+	above    []*rule // of the descriptors above it; nil: one without a limit
+	prices   prices
 	nodes    int
 	domain   *domain
 }
@@ -30,29 +32,54 @@ func (r *reader) mistake(n *document.Node, format string, args ...any) {
 	r.mistakes = append(r.mistakes, m)
 }
 
+// readAll reads files. Any of them may have the prices of all.
+func (r *reader) readAll(files []File) {
+	roots := make([]*document.Node, len(files))
+	r.prices = make(prices)
+	for i, f := range files {
+		r.file = f.Name
+		if len(f.Text) > maxFile {
+			r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
+			continue
+		}
+		if roots[i] = r.parse(f.Text); roots[i] == nil || roots[i].Kind != document.Map {
+			continue
+		}
+		for _, e := range roots[i].Entries {
+			if e.Name.Text == "prices" && !e.Value.IsNull() {
+				r.prices.read(r, e.Value)
+			}
+		}
+	}
+	for i, f := range files {
+		if roots[i] != nil {
+			r.read(f, roots[i])
+		}
+	}
+	if len(r.config.domains) == 0 && r.mistakes == nil && len(files) > 0 {
+		r.mistake(roots[0], "no file has a domain: add one with limits")
+	}
+}
+
 // read reads one file.
-func (r *reader) read(f File) {
+func (r *reader) read(f File, root *document.Node) {
 	r.file, r.path = f.Name, ""
-	if len(f.Text) > maxFile {
-		r.mistake(nil, "a file of limits has at most %d bytes (got %d)", maxFile, len(f.Text))
-		return
-	}
-	root := r.parse(f.Text)
-	if root == nil {
-		return
-	}
 	d := &domain{file: f.Name}
 	r.domain = d
 	var list *document.Node
 	seen := r.fields(root, fields{
 		"domain":         func(n *document.Node) { d.name = r.text(n, "domain") },
 		"descriptors":    func(n *document.Node) { list = n },
+		"prices":         func(*document.Node) {}, // readAll has read them
 		"all_or_nothing": func(n *document.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
 		"on_failure": func(n *document.Node) {
 			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
 		},
 	})
 	if root.Kind != document.Map {
+		return
+	}
+	if len(seen) == 1 && seen["prices"] != nil {
 		return
 	}
 	switch before := r.config.domains[d.name]; {
@@ -107,6 +134,7 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 	}
 	path := r.path
 	var limitNodes []*document.Node
+	budget, weight := "", (*price)(nil)
 	seen := r.fields(n, fields{
 		"key":        func(n *document.Node) { pair.Key = r.text(n, "key") },
 		"value":      func(n *document.Node) { pair.Value = r.optional(n, "value") },
@@ -114,6 +142,8 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 		"rate_limits": func(n *document.Node) {
 			r.items(n, "rate_limits", func(n *document.Node) { limitNodes = append(limitNodes, n) })
 		},
+		"budget":          func(n *document.Node) { budget = r.text(n, "budget") },
+		"weight":          func(n *document.Node) { weight = r.prices.of(r, n) },
 		"descriptors":     func(n *document.Node) { below = n },
 		"shadow_mode":     func(n *document.Node) { of.shadow = r.boolean(n, "shadow_mode") },
 		"quota_mode":      func(n *document.Node) { of.quota = r.boolean(n, "quota_mode") },
@@ -145,6 +175,12 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 			maxText, len(pair.Key)+len(pair.Value))
 	case seen["rate_limit"] != nil && seen["rate_limits"] != nil:
 		r.mistake(seen["rate_limits"], "rate_limits stands in place of rate_limit: remove one")
+	case seen["budget"] != nil && len(limitNodes) > 0:
+		r.mistake(seen["budget"], "budget stands in place of rate_limit and rate_limits: remove one or the other")
+	case seen["budget"] != nil && seen["weight"] == nil:
+		r.mistake(n, "weight is required beside budget: how many units a hit costs, such as 2.5")
+	case seen["budget"] == nil && seen["weight"] != nil:
+		r.mistake(seen["weight"], "weight is for a budget: add budget: and the name of a limit above")
 	case of.quota && r.domain.allOrNothing:
 		r.mistake(seen["quota_mode"], "quota_mode does not go with all_or_nothing: remove one")
 	}
@@ -157,6 +193,10 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 		}
 		made.rule = of
 	}
+	if budget != "" && weight != nil && len(limitNodes) == 0 {
+		of.path, made.rule = path, of
+		charge(r, of, seen["budget"], budget, weight)
+	}
 	switch {
 	case pair.Value == "":
 		put(&l.keys, pair.Key, made)
@@ -167,7 +207,9 @@ func (r *reader) descriptor(l *level, n *document.Node, above string, lines map[
 		put(&l.exact, pair, made)
 	}
 	if below != nil {
+		r.above = append(r.above, made.rule)
 		r.level(&made.level, below, path+".")
+		r.above = r.above[:len(r.above)-1]
 		if holder := of.holder(); holder != "" && made.has(holder) {
 			r.path = path
 			r.mistake(below, "%s is the holder of the limit above, and no key below it: rename one of them",
