@@ -54,11 +54,11 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 		if p := n.rule.price; p != nil {
 			text += fmt.Sprintf(" of the budget %s, a hit costs %v", n.rule.name, p)
 		}
-		if l.lends > 0 {
+		switch {
+		case l.holder != "":
+			text += fmt.Sprintf(", each held by its %s for %s at most", l.holder, short(l.lends))
+		case l.lends > 0:
 			text += fmt.Sprintf(", each held for %s at most", short(l.lends))
-		}
-		if l.holder != "" {
-			text += " by its " + l.holder
 		}
 		e.Limits = append(e.Limits, text)
 	}

@@ -213,7 +213,7 @@ func TestALimitInFlightIsExplained(t *testing.T) {
 	}
 	for _, text := range []string{"user=a", "user=a id=1"} {
 		e, ok := config.Explain("d", ask(t, text).Descriptors[0].Entries)
-		if want := "concurrent 2, each held for 10m at most by its id"; !ok || e.Limits[0] != want {
+		if want := "concurrent 2, each held by its id for 10m at most"; !ok || e.Limits[0] != want {
 			t.Errorf("%v, want %s", e, want)
 		}
 	}

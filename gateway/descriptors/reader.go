@@ -57,7 +57,7 @@ func (r *reader) readAll(files []File) {
 		}
 	}
 	if len(r.config.domains) == 0 && r.mistakes == nil && len(files) > 0 {
-		r.mistake(roots[0], "no file has a domain: add one with limits")
+		r.mistake(roots[0], "no file has a domain: name one with limits, too")
 	}
 }
 

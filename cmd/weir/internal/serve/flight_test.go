@@ -40,7 +40,7 @@ const flightLimit = 5
 func newAirport(t *testing.T, hold string, weirs, envoys int, redis string) *airport {
 	t.Helper()
 	a := &airport{t: t, path: testrun.Program(t, "envoy")}
-	limits := example(t, "limits.yaml", "concurrent 20", fmt.Sprint("concurrent ", flightLimit),
+	limits := example(t, "flight/limits.yaml", "concurrent 20", fmt.Sprint("concurrent ", flightLimit),
 		"hold_time: 10m", "hold_time: "+hold)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits.yaml")
@@ -69,7 +69,7 @@ func newAirport(t *testing.T, hold string, weirs, envoys int, redis string) *air
 			t.Fatal(err)
 		}
 		s := &system{t: t, dir: t.TempDir(), url: "http://" + address}
-		text := example(t, "envoy.yaml", "port_value: 8000", "port_value: "+portOf(address),
+		text := example(t, "flight/envoy.yaml", "port_value: 8000", "port_value: "+portOf(address),
 			"port_value: 9000", "port_value: "+portOf(app.Listener.Addr().String()))
 		one := "{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8081}}}}"
 		var all []string
@@ -91,10 +91,10 @@ func (a *airport) begin(i int) {
 
 func portOf(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
-// example returns a file of examples/envoy/flight with changes.
+// example returns a file of examples/envoy with changes.
 func example(t *testing.T, name string, changes ...string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../../examples/envoy/flight/" + name)
+	text, err := os.ReadFile("../../../../examples/envoy/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,10 +194,15 @@ func (a *airport) atLeast(of *atomic.Int64, n int64) {
 	}
 }
 
-func TestTheGuideShowsTheFilesOfRequestsInFlight(t *testing.T) {
+func TestTheGuideShowsTheFilesOfTheExamples(t *testing.T) {
 	files := blocks(t)
-	if shown := files["flight.yaml"]; shown != example(t, "limits.yaml") {
-		t.Errorf("the guide shows\n%s", shown)
+	for name, file := range map[string]string{
+		"flight.yaml": "flight/limits.yaml", "money.yaml": "money/limits/limits.yaml",
+		"prices.yaml": "money/limits/prices.yaml",
+	} {
+		if shown := files[name]; shown != example(t, file) {
+			t.Errorf("%s: the guide shows\n%s", name, shown)
+		}
 	}
 	flat := func(text string) (all string) { // without indentation
 		for line := range strings.Lines(text) {
@@ -206,7 +211,7 @@ func TestTheGuideShowsTheFilesOfRequestsInFlight(t *testing.T) {
 		return all
 	}
 	_, route, _ := strings.Cut(files["route.yaml"], "\n")
-	if shown := flat(route); shown == "" || !strings.Contains(flat(example(t, "envoy.yaml")), shown) {
+	if shown := flat(route); shown == "" || !strings.Contains(flat(example(t, "flight/envoy.yaml")), shown) {
 		t.Errorf("the guide shows\n%s", shown)
 	}
 }
