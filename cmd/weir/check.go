@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,14 +89,26 @@ limit, cost and mode. A key that the policy joins is a list, as in [203.0.113.7,
 type report struct {
 	Findings []finding `json:"findings"`
 	lines    []string
-	limits   []descriptors.File // by descriptors, which must not have one domain twice
+	limits   []descriptors.File // by descriptors: one may have prices for all
 	failed   error              // a file could not be read
 }
 
 func (o *checkOptions) run(c *cobra.Command, files []string) error {
 	r := &report{Findings: []finding{}}
+	var read []descriptors.File
 	for _, name := range files {
-		o.check(c, r, name)
+		shown, text, err := readInput(c, name)
+		if err != nil {
+			r.failed = errors.Join(r.failed, err)
+			continue
+		}
+		f := descriptors.File{Name: shown, Text: text}
+		if read = append(read, f); descriptors.Recognize(text) {
+			r.limits = append(r.limits, f)
+		}
+	}
+	for _, f := range read {
+		o.check(c, r, f.Name, f.Text)
 	}
 	if err := r.print(c.OutOrStdout(), o.json); err != nil {
 		return err
@@ -111,14 +122,9 @@ func (o *checkOptions) run(c *cobra.Command, files []string) error {
 }
 
 // check checks one policy and runs its cases.
-func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
-	shown, text, err := readInput(c, name)
-	if err != nil {
-		r.failed = errors.Join(r.failed, err)
-		return
-	}
+func (o *checkOptions) check(c *cobra.Command, r *report, shown string, text []byte) {
 	if descriptors.Recognize(text) {
-		o.checkDescriptors(r, descriptors.File{Name: shown, Text: text})
+		o.checkDescriptors(r, shown)
 		return
 	}
 	t, err := newTrial(shown, text)
@@ -144,26 +150,25 @@ func (o *checkOptions) check(c *cobra.Command, r *report, name string) {
 	}
 }
 
-// checkDescriptors checks one file of limits by descriptors.
-func (o *checkOptions) checkDescriptors(r *report, f descriptors.File) {
+// checkDescriptors checks a file of limits by descriptors, together with the others.
+func (o *checkOptions) checkDescriptors(r *report, shown string) {
 	if len(o.cases) > 0 {
 		r.failed = errors.Join(r.failed,
-			fmt.Errorf("%s has limits by descriptors: cases belong to a policy", visible.Name(f.Name)))
+			fmt.Errorf("%s has limits by descriptors: cases belong to a policy", visible.Name(shown)))
 		return
 	}
-	_, err := descriptors.Parse(append(slices.Clone(r.limits), f)...)
-	r.limits = append(r.limits, f)
-	if err == nil {
-		r.say("%s: limits by descriptors, no mistakes", visible.Name(f.Name))
-		return
-	}
+	_, err := descriptors.Parse(r.limits...)
 	var mistakes []*policy.Mistake
 	for _, m := range descriptors.Mistakes(err) {
-		if m.File == f.Name { // those of other files are said already
+		if m.File == shown {
 			mistakes = append(mistakes, m)
 		}
 	}
-	r.sayMistakes(f.Name, mistakes)
+	if mistakes == nil {
+		r.say("%s: limits by descriptors, no mistakes", visible.Name(shown))
+		return
+	}
+	r.sayMistakes(shown, mistakes)
 }
 
 // sayMistakes notes the mistakes of a file.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,11 +29,11 @@ type explainedDescriptors []explainedDescriptor
 func explainDescriptors(
 	c *cobra.Command, file string, wanted []string,
 ) (all explainedDescriptors, err error) {
-	shown, text, err := readInput(c, file)
+	read, err := readLimits(c, file)
 	if err != nil {
 		return nil, err
 	}
-	config, err := descriptors.Parse(descriptors.File{Name: shown, Text: text})
+	config, err := descriptors.Parse(read...)
 	if mistakes := descriptors.Mistakes(err); mistakes != nil {
 		return nil, fmt.Errorf("the file has %s, so nothing can be said of it:\n%w",
 			count(len(mistakes), "mistake"), err)
@@ -52,6 +53,15 @@ func explainDescriptors(
 		all = append(all, one)
 	}
 	return all, nil
+}
+
+// readLimits reads a file of limits, or all of a directory: prices have a file of their own.
+func readLimits(c *cobra.Command, file string) ([]descriptors.File, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return descriptors.Read(file)
+	}
+	shown, text, err := readInput(c, file)
+	return []descriptors.File{{Name: shown, Text: text}}, err
 }
 
 // print writes a line for each descriptor, or JSON.

@@ -57,11 +57,14 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)
 			}
 		}
-		if l.lends > 0 {
-			text += fmt.Sprintf(", each held for %s at most", short(l.lends))
+		if p := n.rule.price; p != nil {
+			text += fmt.Sprintf(" of the budget %s, a hit costs %v", n.rule.name, p)
 		}
-		if l.holder != "" {
-			text += " by its " + l.holder
+		switch {
+		case l.holder != "":
+			text += fmt.Sprintf(", each held by its %s for %s at most", l.holder, short(l.lends))
+		case l.lends > 0:
+			text += fmt.Sprintf(", each held for %s at most", short(l.lends))
 		}
 		e.Limits = append(e.Limits, text)
 	}

@@ -37,7 +37,8 @@ type planned struct {
 	unlimited  bool
 	hits       int64
 	refund     bool
-	first, end int // its charges
+	first, end int  // its charges
+	isWeighted bool // hits are units of a budget
 
 	holder    string // of units of limits in flight
 	hasHolder bool
@@ -97,10 +98,15 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 	var entries []Entry
 	entries, p.holder, p.hasHolder = d.domain.withoutHolder(one.Entries)
 	n, d.key = d.domain.match(d.key[:0], entries, one.Limit != nil)
+	if n != nil && n.rule != nil && n.rule.price != nil {
+		entries, p.isWeighted = entries[:n.rule.depth], true
+		_, d.key = d.domain.match(d.key[:0], entries, true)
+		p.hits = n.rule.price.cost(p.hits, time.Now())
+	}
 	switch {
 	case one.Limit != nil:
 		p.rule = &d.domain.overrides[one.Limit.Unit]
-		p.limits = d.domain.limitsOf(one, n)
+		p.limits = d.domain.limitsOf(one, entries, n)
 	case n != nil && n.rule != nil:
 		p.rule, p.limits, p.unlimited = n.rule, n.rule.limits, n.rule.unlimited
 	}

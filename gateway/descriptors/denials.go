@@ -72,7 +72,7 @@ func (m denials) remember(d *decision, sent time.Time) {
 // serve reports whether what is remembered may answer charges of d. Those that are all or nothing
 // the cache answers by itself, and units that are refunded or lent have to reach the backend.
 func (m denials) serve(d *decision) bool {
-	if m.cache == nil || d.domain.allOrNothing || d.lends() {
+	if m.cache == nil || d.domain.allOrNothing || lends(d.charges) {
 		return false
 	}
 	for i := range d.planned {

@@ -51,13 +51,30 @@
 // These fields are of weir, and the original refuses them:
 //
 //	algorithm       of rate_limit, in place of unit: any limit of weir, such as "sliding-window 100/30s"
+//	hold_time       beside "concurrent 20": how long a request in flight is counted if its end is lost
+//	holder          beside it: the key of the last entry, which names the request
 //	unit_multiplier of rate_limit: how many units a window has, as in limits of Envoy 1.40
+//	budget, weight  of a descriptor, in place of rate_limit: the name of a limit above, and what a hit costs
+//	prices          of the file: names of weights, which may change at dates
 //	rate_limits     of a descriptor, in place of rate_limit: a list, of which every limit counts
 //	all_or_nothing  of the file: a request that one limit denies is charged to none
 //	on_failure      of the file: fall-back (the default), open or closed, while the backend fails
 //
 // A limit with an algorithm takes nothing from a request that it denies. A hits addend of 0
 // is over if not one unit is left.
+//
+// # Requests in flight
+//
+// The limit "concurrent 20" counts what runs. A request takes a unit, and a descriptor with Refund and
+// the same entries returns it at the end, to any Service on the backend. It returns nothing unless the
+// holder has a unit. A unit whose end is lost ends after the hold time. The backend must be a
+// [backends.Lender].
+//
+// # Budgets
+//
+// A descriptor with a budget charges the limit of that name above it, under the key of that limit. A
+// hit costs as many units as its weight says: a number with at most three decimals, or the name of a
+// price of any file. A charge is exact in thousandths and rounded up.
 //
 // # Bounds
 //

@@ -17,14 +17,13 @@ type Document struct {
 // limits. Mistakes have no line.
 func ParseDocuments(documents ...Document) (*Config, error) {
 	r := newReader()
-	for _, d := range documents {
+	sources := make([]source, len(documents))
+	for i, d := range documents {
 		root, found := document.Of(d.Fields, maxDepth)
 		for _, m := range found {
 			r.mistakes = append(r.mistakes, &policy.Mistake{File: d.Name, Text: m.Text})
 		}
-		if root != nil {
-			r.read(d.Name, root)
-		}
+		sources[i] = source{d.Name, root}
 	}
-	return r.end()
+	return r.readAll(sources)
 }

@@ -63,6 +63,9 @@ type rule struct {
 	detailed      bool // metrics tell values apart
 	limits        []limit
 	metadata      map[string]any
+
+	price *price // of a rule that charges a budget, whose limits it has; nil: a hit is a unit
+	depth int    // then the entries of the budget's descriptor, which are the key
 }
 
 // limit is one limit of a rule.
@@ -207,7 +210,7 @@ func (of *rule) holder() string {
 // limitsOf returns the limit by which a descriptor with a limit of its own counts: that of its rule
 // n by the same unit, so that both count together, or one whose scope goes by the keys of the
 // entries, which the configuration of the proxy has.
-func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
+func (d *domain) limitsOf(one *Descriptor, entries []Entry, n *node) []limit {
 	shown := Limit{Unit: one.Limit.Unit, Multiplier: one.Limit.Multiplier}
 	if n != nil && n.rule != nil {
 		if l := n.rule.by(shown.window()); l != nil {
@@ -215,8 +218,8 @@ func (d *domain) limitsOf(one *Descriptor, n *node) []limit {
 		}
 	}
 	path := overridePath
-	for i := range one.Entries {
-		path += "." + one.Entries[i].Key
+	for i := range entries {
+		path += "." + entries[i].Key
 		if len(path) > maxKey {
 			break
 		}

@@ -169,22 +169,21 @@ func Parse(files ...File) (*Config, error) {
 		return nil, errors.New("descriptors: there is no file: name one at least")
 	}
 	r := newReader()
-	for _, f := range files {
-		if root := r.parse(f); root != nil {
-			r.read(f.Name, root)
-		}
+	sources := make([]source, len(files))
+	for i, f := range files {
+		sources[i] = source{f.Name, r.parse(f)}
 	}
-	return r.end()
+	return r.readAll(sources)
 }
 
 // Recognize reports whether a text is a file of limits by descriptors, and not a policy file
 // or anything else. It says nothing of mistakes. A file with descriptors is of limits. A file
 // without them is a policy if it has a field that policies alone have, such as version or rules.
-// Otherwise domain, on_failure or all_or_nothing make it a file of limits.
+// Otherwise domain, prices, on_failure or all_or_nothing make it a file of limits.
 func Recognize(text []byte) bool {
 	has := fieldsOf(text)
 	return has("descriptors") ||
-		!has(policyFields...) && has("domain", "on_failure", "all_or_nothing")
+		!has(policyFields...) && has("domain", "prices", "on_failure", "all_or_nothing")
 }
 
 // isPolicy reports whether a text is a policy file. It says nothing of mistakes. A file in a

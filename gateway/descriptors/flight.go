@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/call"
@@ -38,7 +39,7 @@ func newFlights(backend, fallback backends.Backend) flights {
 	return f
 }
 
-// holder returns the number of a holder, as a backend knows it. It is not 0, which is none.
+// holder returns the number of a holder, as a backend knows it. It is never 0, which stands for no holder.
 func (f *flights) holder(scope, key, text string) uint64 {
 	number := uint64(0)
 	if f.digester != nil {
@@ -108,7 +109,7 @@ func (f *flights) settle(ctx context.Context, endings []backends.Ending) error {
 // taken tells the fallback what the backend has lent. If the proxy has left meanwhile, it will not
 // send a refund, so the units are returned at once.
 func (f *flights) taken(ctx context.Context, d *decision, by Source) error {
-	endings := d.lent()
+	endings := f.lent(d)
 	switch {
 	case endings == nil:
 		return nil
@@ -123,18 +124,13 @@ func (f *flights) taken(ctx context.Context, d *decision, by Source) error {
 	return nil
 }
 
-// lends reports whether d asks for units of limits in flight.
-func (d *decision) lends() bool {
-	for i := range d.charges {
-		if d.charges[i].Lends > 0 {
-			return true
-		}
-	}
-	return false
+// lends reports whether charges ask for units of limits in flight.
+func lends(charges []backends.Charge) bool {
+	return slices.ContainsFunc(charges, func(ch backends.Charge) bool { return ch.Lends > 0 })
 }
 
 // lent returns the endings that bring back what d has taken of limits in flight.
-func (d *decision) lent() (endings []backends.Ending) {
+func (f *flights) lent(d *decision) (endings []backends.Ending) {
 	for i := range d.charges {
 		ch := &d.charges[i]
 		switch {

@@ -59,7 +59,8 @@ var flights = []example{
 	}},
 	{"the end returns no unit of a rate", flying, []string{
 		"both=a id=1", "ok: 0 of 1/unknown", "both=a id=1 -1", "ok: -", "both=a id=2", "ok: 0 of 1/unknown",
-		"both=a id=2 -1", "ok: -", "both=a id=3", "ok: 0 of 3/minute", "both=a id=3 -1", "ok: -", "both=a id=4", "OVER: 0 of 3/minute",
+		"both=a id=2 -1", "ok: -", "both=a id=3", "ok: 0 of 3/minute", "both=a id=3 -1", "ok: -",
+		"both=a id=4", "OVER: 0 of 3/minute",
 	}},
 	{"another descriptor that denies leaves its end to the proxy", flying, []string{
 		"rate=a", "ok: 0 of 1/minute", "user=a id=1 ; rate=a", "OVER: ok 1 of 2/unknown, OVER 0 of 1/minute",
@@ -179,7 +180,7 @@ func TestABackendThatLendsNothingIsNoBackendOfFlights(t *testing.T) {
 func TestMistakesOfLimitsInFlight(t *testing.T) {
 	for text, want := range map[string]string{
 		"{algorithm: concurrent 5}":                                        "hold_time is required beside concurrent",
-		"{algorithm: concurrent 5, hold_time: 1}":                          "hold_time must be 1s to 24h, such as 10m (got \"1\")",
+		"{algorithm: concurrent 5, hold_time: 1}":                          "1s to 24h, such as 10m (got \"1\")",
 		"{algorithm: concurrent 5, hold_time: 25h}":                        "hold_time must be 1s to 24h",
 		"{algorithm: concurrent 5, hold_time: 10m, holder: ''}":            "holder must be a text",
 		"{algorithm: concurrent 500000, hold_time: 10m}":                   "algorithm:",
@@ -212,7 +213,7 @@ func TestALimitInFlightIsExplained(t *testing.T) {
 	}
 	for _, text := range []string{"user=a", "user=a id=1"} {
 		e, ok := config.Explain("d", ask(t, text).Descriptors[0].Entries)
-		if want := "concurrent 2, each held for 10m at most by its id"; !ok || e.Limits[0] != want {
+		if want := "concurrent 2, each held by its id for 10m at most"; !ok || e.Limits[0] != want {
 			t.Errorf("%v, want %s", e, want)
 		}
 	}
@@ -221,7 +222,8 @@ func TestALimitInFlightIsExplained(t *testing.T) {
 // Units without a holder end one by one: a lost end does not stay for as long as others come.
 func TestALostEndWithoutAHolderEndsUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		service := newService(t, strings.Replace(flying, "concurrent 1, hold_time: 1m}}", "concurrent 3, hold_time: 1m}}", 1), nil)
+		file := strings.Replace(flying, "concurrent 1, hold_time: 1m}}", "concurrent 3, hold_time: 1m}}", 1)
+		service := newService(t, file, nil)
 		decide := func(text string) string { return said(service.Decide(t.Context(), ask(t, text))) }
 		decide("user=a model=m") // its end is lost
 		for range 12 {

@@ -155,7 +155,11 @@ func (g *registry) count(counts *domainCounts, d *decision, r *Request, a *Answe
 		case status.Remaining <= status.Limit.RequestsPerUnit/5:
 			result = near
 		}
-		c[result].Add(max(1, p.hits))
+		if p.isWeighted {
+			c[result].Add(p.hits)
+		} else {
+			c[result].Add(max(1, p.hits))
+		}
 	}
 }
 
@@ -174,7 +178,7 @@ func (g *registry) metrics() []stats.Metric {
 		Attributes: []string{"weir.descriptor.domain", "weir.policy_rule.name", "weir.descriptor.result"},
 		Kind:       "counter", Unit: "{unit}",
 		Help: "Hits of a rule of descriptors: within the limit, near it (a fifth or less is left), " +
-			"over it, or over it as a shadow. A check is one hit.",
+			"over it, or over it as a shadow. A check is one hit. Under a budget they are its units.",
 	}
 	refused := stats.Metric{
 		Name: "weir_descriptor_refused_total", Labels: []string{"reason"},

@@ -18,13 +18,15 @@ type reader struct {
 	config   *Config
 	mistakes []*policy.Mistake
 	file     string
-	path     string // of the descriptor in hand
+	path     string  // of the descriptor in hand
+	above    []*rule // of the descriptors above it; nil: one without a limit
+	prices   prices
 	nodes    int
 	domain   *domain
 }
 
 func newReader() *reader {
-	return &reader{config: &Config{domains: make(map[string]*domain)}}
+	return &reader{config: &Config{domains: make(map[string]*domain)}, prices: make(prices)}
 }
 
 func (r *reader) mistake(n *document.Node, format string, args ...any) {
@@ -35,26 +37,69 @@ func (r *reader) mistake(n *document.Node, format string, args ...any) {
 	r.mistakes = append(r.mistakes, m)
 }
 
-// read reads one file, of which root is the document.
-func (r *reader) read(name string, root *document.Node) {
-	r.file, r.path = name, ""
-	d := &domain{file: name}
+// source is a file, or what another program has read. root is nil if it cannot be read.
+type source struct {
+	name string
+	root *document.Node
+}
+
+// readAll reads sources, and returns what they say, or every mistake. Any of them may have the prices
+// of all.
+func (r *reader) readAll(sources []source) (*Config, error) {
+	for _, s := range sources {
+		if s.root == nil || s.root.Kind != document.Map {
+			continue
+		}
+		r.file = s.name
+		for _, e := range s.root.Entries {
+			if e.Name.Text == "prices" && !e.Value.IsNull() {
+				r.prices.read(r, e.Value)
+			}
+		}
+	}
+	order := make(map[string]int)
+	for i, s := range sources {
+		order[s.name] = i
+		if s.root != nil {
+			r.read(s)
+		}
+	}
+	if len(r.config.domains) == 0 && r.mistakes == nil && len(sources) > 0 {
+		r.mistake(sources[0].root, "no file has a domain: name one with limits, too")
+	}
+	if r.mistakes == nil {
+		return r.config, nil
+	}
+	slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
+		return cmp.Or(order[a.File]-order[b.File], a.Line-b.Line, a.Column-b.Column)
+	})
+	return nil, mistakes(r.mistakes)
+}
+
+// read reads one source.
+func (r *reader) read(s source) {
+	r.file, r.path = s.name, ""
+	d := &domain{file: s.name}
 	r.domain = d
 	var list *document.Node
-	seen := r.fields(root, fields{
+	seen := r.fields(s.root, fields{
 		"domain":         func(n *document.Node) { d.name = r.text(n, "domain") },
 		"descriptors":    func(n *document.Node) { list = n },
+		"prices":         func(*document.Node) {}, // readAll has read them
 		"all_or_nothing": func(n *document.Node) { d.allOrNothing = r.boolean(n, "all_or_nothing") },
 		"on_failure": func(n *document.Node) {
 			d.onFailure = onFailure(r.choice(n, "on_failure", onFailureNames))
 		},
 	})
-	if root.Kind != document.Map {
+	if s.root.Kind != document.Map {
+		return
+	}
+	if len(seen) == 1 && seen["prices"] != nil {
 		return
 	}
 	switch before := r.config.domains[d.name]; {
 	case seen["domain"] == nil:
-		r.mistake(root, "domain is required: add it")
+		r.mistake(s.root, "domain is required: add it")
 	case len(d.name) > maxDomain:
 		r.mistake(seen["domain"], "domain must have at most %d bytes (got %d)", maxDomain, len(d.name))
 	case before != nil:
@@ -106,6 +151,7 @@ func (r *reader) descriptor(
 	}
 	path := r.path
 	var limitNodes []*document.Node
+	budget, weight := "", (*price)(nil)
 	seen := r.fields(n, fields{
 		"key":        func(n *document.Node) { pair.Key = r.text(n, "key") },
 		"value":      func(n *document.Node) { pair.Value = r.optional(n, "value") },
@@ -113,6 +159,8 @@ func (r *reader) descriptor(
 		"rate_limits": func(n *document.Node) {
 			r.items(n, "rate_limits", func(n *document.Node) { limitNodes = append(limitNodes, n) })
 		},
+		"budget":          func(n *document.Node) { budget = r.text(n, "budget") },
+		"weight":          func(n *document.Node) { weight = r.prices.of(r, n) },
 		"descriptors":     func(n *document.Node) { below = n },
 		"shadow_mode":     func(n *document.Node) { of.shadow = r.boolean(n, "shadow_mode") },
 		"quota_mode":      func(n *document.Node) { of.quota = r.boolean(n, "quota_mode") },
@@ -146,6 +194,12 @@ func (r *reader) descriptor(
 			maxText, len(pair.Key)+len(pair.Value))
 	case seen["rate_limit"] != nil && seen["rate_limits"] != nil:
 		r.mistake(seen["rate_limits"], "rate_limits stands in place of rate_limit: remove one")
+	case seen["budget"] != nil && len(limitNodes) > 0:
+		r.mistake(seen["budget"], "budget stands in place of rate_limit and rate_limits: remove one or the other")
+	case seen["budget"] != nil && seen["weight"] == nil:
+		r.mistake(n, "weight is required beside budget: how many units a hit costs, such as 2.5")
+	case seen["budget"] == nil && seen["weight"] != nil:
+		r.mistake(seen["weight"], "weight is for a budget: add budget: and the name of a limit above")
 	case of.quota && r.domain.allOrNothing:
 		r.mistake(seen["quota_mode"], "quota_mode does not go with all_or_nothing: remove one")
 	}
@@ -158,6 +212,10 @@ func (r *reader) descriptor(
 		}
 		made.rule = of
 	}
+	if budget != "" && weight != nil && len(limitNodes) == 0 {
+		of.path, made.rule = path, of
+		charge(r, of, seen["budget"], budget, weight)
+	}
 	switch {
 	case pair.Value == "":
 		put(&l.keys, pair.Key, made)
@@ -168,7 +226,9 @@ func (r *reader) descriptor(
 		put(&l.exact, pair, made)
 	}
 	if below != nil {
+		r.above = append(r.above, made.rule)
 		r.level(&made.level, below, path+".")
+		r.above = r.above[:len(r.above)-1]
 		if holder := of.holder(); holder != "" && made.has(holder) {
 			r.path = path
 			r.mistake(below, "%s is the holder of the limit above, and no key below it: rename one of them",
@@ -409,20 +469,6 @@ func (r *reader) parse(f File) *document.Node {
 			&policy.Mistake{File: r.file, Line: m.Line, Column: m.Column, Text: m.Text})
 	}
 	return root
-}
-
-// end returns what has been read, or every mistake.
-func (r *reader) end() (*Config, error) {
-	if r.mistakes == nil {
-		return r.config, nil
-	}
-	slices.SortStableFunc(r.mistakes, func(a, b *policy.Mistake) int {
-		if a.File != b.File {
-			return 0 // files are in order
-		}
-		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
-	})
-	return nil, mistakes(r.mistakes)
 }
 
 // fields says how to read the fields of a map.

@@ -200,11 +200,12 @@ func (s *Service) take(ctx context.Context, d *decision) (Source, error) {
 		return Backend, nil
 	}
 	sent := time.Now()
-	lends, err := d.lends(), error(nil)
-	if lends {
+	var err error
+	borrows := lends(d.charges)
+	if borrows {
 		s.flights.name(d)
 	}
-	if lends && !s.flights.canLend {
+	if borrows && !s.flights.canLend {
 		err = errCannotLend
 	} else {
 		err = d.take(ctx, s.backend)

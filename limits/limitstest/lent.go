@@ -173,7 +173,7 @@ func lentCase(name, why string, run func(w endWorld)) testCase {
 	})
 }
 
-// lent returns a charge of n units that are lent to a holder for a minute. "" is none.
+// lent returns a charge of n units that are lent to a holder for a minute. "" stands for no holder.
 func lent(l limits.Limit, holder string, n int64) backends.Charge {
 	value := uint64(0)
 	if holder != "" {

@@ -112,8 +112,8 @@ func (s *system) config(name string) string {
 	return s.write(name, s.ports.Replace(text))
 }
 
-// run starts a proxy, and waits until it listens.
-func (s *system) run(name string, args ...string) {
+// run starts a proxy, and waits until it listens. It returns what kills it.
+func (s *system) run(name string, args ...string) (kill func()) {
 	s.t.Helper()
 	var log bytes.Buffer
 	cmd := testrun.Command(s.t, name, args...)
@@ -126,9 +126,12 @@ func (s *system) run(name string, args ...string) {
 		cmd.Wait()
 		close(ended)
 	}()
-	s.t.Cleanup(func() {
+	kill = func() {
 		cmd.Process.Kill()
 		<-ended
+	}
+	s.t.Cleanup(func() {
+		kill()
 		if s.t.Failed() {
 			s.t.Logf("%s:\n%s", name, &log)
 		}
@@ -137,7 +140,7 @@ func (s *system) run(name string, args ...string) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err == nil {
 			conn.Close()
-			return
+			return kill
 		}
 		select {
 		case <-ended:
