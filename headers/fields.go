@@ -159,11 +159,10 @@ func (v *values) addShared(f field, text []byte, s string) {
 
 // set sets the fields in h. The slices of two fields never share memory that a later
 // append or assignment could change.
-func (v *values) set(h http.Header, text []byte) {
+func (v *values) set(h http.Header, whole string) {
 	if v.n == 0 {
 		return
 	}
-	whole := string(text)
 	lines := make([]string, v.n)
 	start := uint32(0)
 	for i := range lines {

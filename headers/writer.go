@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/core"
@@ -19,7 +20,9 @@ type Writer struct {
 	retryAfter  RetryAfter
 	maxRetry    int64 // seconds; 0: no bound
 	custom      func(http.Header, core.Outcome)
-	shadowField string // canonical; "": none
+	shadowField string    // canonical; "": none
+	plain       bool      // denials say what a saying has, and no more
+	refusals    sync.Pool // of *refusal
 
 	ietf   ietf
 	drafts drafts
@@ -49,10 +52,12 @@ func newWriter(options Options, policies []policy, names *parameters) *Writer {
 		maxRetry:    int64(options.MaxRetryAfter / time.Second),
 		custom:      options.Custom,
 		shadowField: http.CanonicalHeaderKey(options.ShadowField),
-		ietf:        newIETF(options, rules, names), // before drafts
-		drafts:      newDrafts(formats, rules),
-		models:      models{rules, formats},
-		x:           xRateLimit{rules, formats},
+		plain: formats == 1<<IETF && options.Jitter == 0 && options.MaxPromise == 0 &&
+			options.MaxRetryAfter == 0 && options.CostParameter == "" && options.PartitionKey == nil,
+		ietf:   newIETF(options, rules, names), // before drafts
+		drafts: newDrafts(formats, rules),
+		models: models{rules, formats},
+		x:      xRateLimit{rules, formats},
 	}
 }
 
@@ -74,48 +79,101 @@ func MustNew[R any](options Options, rules []core.Rule[R]) *Writer {
 // not cause it, so Write also deletes the fields of all formats from h, which an outer limiter may
 // have written. Each value is a fresh slice that other code may change or append to.
 func (w *Writer) Write(h http.Header, o *core.Outcome) {
-	var v values
-	var buf [256]byte // a longer text costs one more allocation
-	text := buf[:0]
 	if w.shadowField != "" {
 		w.writeShadows(h, o)
 	}
 	shown := w.showsFields(o)
 	switch {
-	case o.Allowed() && !shown:
-		return
-	case o.Allowed():
-		text, _ = w.appendFields(text, &v, h, o, 0, 0)
-	default:
-		least, jitter := o.RetryAfter(), w.drawJitter()
-		wait := least
-		if w.promises {
-			wait = o.Turn()
-		}
-		retry := w.retry(o, wait, jitter)
-		jitter += wait - least // a turn moves the fields as jitter does
-		if shown {
-			text, retry = w.appendFields(text, &v, h, o, jitter, retry)
-		} else if o.Status() == http.StatusServiceUnavailable {
-			Delete(h)
-		}
-		told := retry > 0 && (w.maxRetry == 0 || retry <= w.maxRetry)
-		switch {
-		case told:
-			text = v.addInteger(fieldRetryAfter, text, retry)
-		case retry > 0:
-			h[keys[fieldRetryAfter]] = nil // see TooLong
-		default:
-			delete(h, keys[fieldRetryAfter])
-		}
-		if shown && w.formats&modelFormats != 0 {
-			text = w.models.appendRetry(text, &v, o, jitter, retry, told)
-		}
+	case !o.Allowed():
+		w.writeRefusal(h, o, shown)
+	case shown:
+		var v values
+		var buf [256]byte // a longer text costs one more allocation
+		text, _ := w.appendFields(buf[:0], &v, h, o, 0, 0)
+		v.set(h, string(text))
 	}
-	v.set(h, text)
 	if w.custom != nil && shown {
 		w.custom(h, *o)
 	}
+}
+
+// refusal is the fields of an answer to a request that was not allowed, and what they say. It is
+// pooled and written again if the next answer says the same, as most denials of a limiter do for a
+// second: saves a seventh of a denial.
+type refusal struct {
+	says   saying
+	values values
+	text   string
+}
+
+// saying is in what the fields of denials by a limiter's only rule differ, if the options say nothing
+// else. A retry of 0 is no saying.
+type saying struct{ remaining, window, retry int64 }
+
+// saying returns what the fields of o in h are to say, with a Retry-After. Its retry is 0 if they
+// depend on more, or no wait helps.
+func (w *Writer) saying(h http.Header, o *core.Outcome, retry int64) saying {
+	outer := fieldRateLimit.in(h) != nil || fieldPolicy.in(h) != nil
+	if !w.plain || outer || len(w.rules.policies) > 1 || !w.rules.allFixed(o) {
+		return saying{}
+	}
+	d := o.At(0)
+	says := saying{d.Remaining, -1, retry}
+	if d.EffectiveWindow != limits.Never {
+		says.window = ceilSeconds(d.EffectiveWindow)
+	}
+	return says
+}
+
+// writeRefusal is Write for an outcome that is not allowed, without Custom.
+func (w *Writer) writeRefusal(h http.Header, o *core.Outcome, shown bool) {
+	least, jitter := o.RetryAfter(), w.drawJitter()
+	wait := least
+	if w.promises {
+		wait = o.Turn()
+	}
+	retry := w.retry(o, wait, jitter)
+	jitter += wait - least // a turn moves the fields as jitter does
+	var says saying
+	if shown {
+		says = w.saying(h, o, retry)
+	}
+	r, _ := w.refusals.Get().(*refusal)
+	if r == nil {
+		r = new(refusal)
+	}
+	if says != r.says || says.retry == 0 {
+		var buf [256]byte
+		r.values.n = 0
+		r.text = string(w.appendRefusal(buf[:0], &r.values, h, o, shown, jitter, retry))
+		r.says = says
+	}
+	r.values.set(h, r.text)
+	w.refusals.Put(r)
+}
+
+// appendRefusal appends the fields of a refusal, of which those of formats if shown is set. It
+// deletes from h what the refusal must not have.
+func (w *Writer) appendRefusal(text []byte, v *values, h http.Header, o *core.Outcome, shown bool,
+	jitter time.Duration, retry int64) []byte {
+	if shown {
+		text, retry = w.appendFields(text, v, h, o, jitter, retry)
+	} else if o.Status() == http.StatusServiceUnavailable {
+		Delete(h)
+	}
+	told := retry > 0 && (w.maxRetry == 0 || retry <= w.maxRetry)
+	switch {
+	case told:
+		text = v.addInteger(fieldRetryAfter, text, retry)
+	case retry > 0:
+		h[keys[fieldRetryAfter]] = nil // see TooLong
+	default:
+		delete(h, keys[fieldRetryAfter])
+	}
+	if shown && w.formats&modelFormats != 0 {
+		text = w.models.appendRetry(text, v, o, jitter, retry, told)
+	}
+	return text
 }
 
 // TooLong reports whether a [Writer] has left Retry-After out of h because the wait is above
