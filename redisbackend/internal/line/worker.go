@@ -15,6 +15,7 @@ type worker struct {
 	callCtx      context.Context
 	since        time.Time
 	inline       bool // the call runs on the goroutine of the caller
+	yields       bool // before it gathers
 	takesEndings bool // the call sends endings
 	probes       bool // the call is a probe: it may exceed maxCalls
 }
@@ -22,32 +23,63 @@ type worker struct {
 func (w *worker) work() {
 	now := time.Now()
 	w.line.lines.late.note(now, now.Sub(w.since))
-	for w.round() {
+	for len(w.jobs) > 0 || w.gather() {
+		if !w.round() {
+			return
+		}
 	}
 }
 
-// round makes a call and answers its jobs. It reports whether w has another call to make.
-// Otherwise w is back in the pool.
-func (w *worker) round() (more bool) {
+// gather takes what waits for the next call of w. It returns false if w makes no other call, and is
+// back in the pool.
+//
+// Callers that were just answered ask again, one after the other. So w yields first, and takes the
+// jobs of all of them. If each started a call of its own, two calls in three would carry a single
+// job, and a call costs the server as much as two or three jobs.
+func (w *worker) gather() bool {
+	l, now := w.line, time.Now()
+	if w.yields {
+		now = l.lines.late.measure()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gathering--
+	l.calls--
+	ends, waits := l.queue.next(l.lines.maxCalls)
+	more := waits && l.mayCallLocked(now)
+	if more {
+		l.calls++
+		w.collectLocked(ends, now)
+	} else {
+		w.callCtx = nil
+		l.workers.Put(w)
+	}
+	l.callOrWaitLocked(now)
+	return more
+}
+
+// round makes a call and answers its jobs. It returns false if another goroutine goes on with w.
+func (w *worker) round() (goesOn bool) {
 	err, exits := error(errExited), true
 	defer func() {
 		if v := recover(); v != nil { // of a hook of the client
 			err, exits = Panicked(v), false
 		}
-		if more = w.end(err); more && exits {
+		w.end(err)
+		if goesOn = !exits; exits {
 			go w.run()
 		}
 	}()
 	w.batches.send(w.context(), &w.line.lines.caller, &w.line.clock, w.jobs)
 	err, exits = nil, false
-	return false // the deferred function sets it
+	return true
 }
 
 // callInline makes the call of w, which has one job, on the goroutine of the caller. That saves
 // two switches of goroutines: a third of the time of a decision outside Redis.
 func (w *worker) callInline(done <-chan struct{}) {
 	defer func() { <-done }() // even if a hook of the client ends the goroutine
-	if w.round() {
+	if w.round() && w.gather() {
 		go w.run()
 	}
 }
@@ -65,18 +97,17 @@ func (w *worker) context() context.Context {
 }
 
 // collectLocked takes waiting jobs for the next call: endings, or all others.
-func (w *worker) collectLocked(ends bool) {
+func (w *worker) collectLocked(ends bool, now time.Time) {
+	l := w.line
 	w.takesEndings = ends
-	w.jobs = w.line.queue.collect(w.jobs, ends)
+	w.jobs = l.queue.collect(w.jobs, ends)
+	l.begunAt = now
+	w.callCtx, w.since = l.contextLocked(now), now
 }
 
-// end answers the jobs of a call and reports whether w has another call to make. A failure that is
-// not nil is the error of the whole call.
-//
-// The order is worth a quarter of the throughput: answer, yield, then collect waiting jobs. The
-// call counts as under way until its callers have had time to ask again. Otherwise each of them
-// would start a call of its own.
-func (w *worker) end(failure error) (more bool) {
+// end answers the jobs of a call. A failure that is not nil is the error of the whole call. The call
+// counts as under way until w has gathered: then its callers have had time to ask again.
+func (w *worker) end(failure error) {
 	l, now := w.line, time.Now()
 	reached, decided, latest := false, false, failure
 	if failure == nil {
@@ -84,11 +115,12 @@ func (w *worker) end(failure error) (more bool) {
 	}
 	var denied []*Job
 	l.mu.Lock()
+	l.gathering++
 	l.health.judge(now, w.since, reached, decided, latest)
 	if !reached && !isLate(latest) {
 		l.missLocked(w.jobs[0], now)
 	}
-	yields := !w.inline && w.yieldsLocked(now)
+	w.yields = !w.inline && l.yieldsLocked(now)
 	if failure == nil && l.queue.weight >= busyKey {
 		denied = l.lines.deny(&l.queue, w.jobs, w.since)
 	}
@@ -109,42 +141,19 @@ func (w *worker) end(failure error) (more bool) {
 		}
 	}
 	w.batches.reset()
-	if yields {
-		now = l.lines.late.measure()
-	}
+	clear(w.jobs)
+	w.jobs, w.since = w.jobs[:0], now
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(w.jobs)
-	w.jobs = w.jobs[:0]
 	for _, j := range postponed {
 		l.queue.add(j, now)
 	}
 	if w.probes {
-		l.health.probing, w.probes = false, false
+		l.health.probing = false
 	}
-	w.inline = false
-	l.calls--
 	if w.takesEndings {
 		l.queue.endingCalls--
 	}
-	w.takesEndings = false
-	if ends, waits := l.queue.next(l.lines.maxCalls); waits && l.mayCallLocked(now) {
-		w.collectLocked(ends)
-		l.calls++
-		l.begunAt = now
-		w.callCtx, w.since = l.contextLocked(now), now
-		return true
-	}
-	l.callOrWaitLocked(now)
-	w.callCtx = nil
-	l.workers.Put(w)
-	return false
-}
-
-// yieldsLocked reports whether a worker should yield before it collects waiting jobs, so that
-// callers that were just answered may ask again. If other goroutines already wait to run, the
-// worker would run last, and should not yield.
-func (w *worker) yieldsLocked(now time.Time) bool {
-	return w.line.queue.weight < MaxWeight/2 && w.line.lines.late.within(now, 2*slice) == 0
+	w.inline, w.probes, w.takesEndings = false, false, false
 }
