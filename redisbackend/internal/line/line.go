@@ -185,7 +185,14 @@ func (l *Line) callOrWaitLocked(now time.Time) {
 		return // workers are about to take them
 	}
 	if l.mayCallLocked(now) {
+		ends, _ := l.queue.next(l.lines.maxCalls)
 		w := l.beginLocked(now)
+		if l.calls == 1 { // no caller was just answered who may ask again
+			w.collectLocked(ends, now)
+			go w.run()
+			l.callOrWaitLocked(now) // for what this call does not take
+			return
+		}
 		w.yields = l.yieldsLocked(now)
 		l.gathering++
 		go w.run()
