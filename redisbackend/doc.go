@@ -20,9 +20,11 @@
 // each slot. So one client, however many connections it has, takes little of the server.
 //
 // Each server has a queue. Renewals of held units go first, then requests. What ends requests
-// takes turns with both, in calls of its own: settlements, releases and give-backs. A request
-// waits only if four calls or more are under way and the latest began less than 500 microseconds
-// ago, and not at all if the waiting requests fill a call. At most 16 calls are under way at once,
+// takes turns with both, in calls of its own: settlements, releases and give-backs. Before a
+// call starts, the goroutines that are ready to run may add their requests to it. A request waits
+// longer only if four calls or more are under way, or two to a server that answered within two
+// milliseconds, and the latest began less than 500 microseconds ago; and not at all if the waiting
+// requests fill a call. At most 16 calls are under way at once,
 // or the client's PoolSize if that is less. Requests for keys that few others wait for go first.
 // If 32 wait for a key, one denial answers all of them that came before its call and charge the
 // key as much.

@@ -41,8 +41,9 @@ const (
 	// maxProbes is how many probes may be under way beyond maxCalls.
 	maxProbes = 4
 
-	// fastAnswer is how fast the latest answer of a server must have been for inline calls: then a
-	// caller's time suffices for a new connection, too.
+	// fastAnswer is how fast the latest answer of a server must have been for inline calls and for
+	// fastCalls: a caller's time suffices for a new connection, too, and a call that waits for
+	// another waits a short time.
 	fastAnswer = 2 * time.Millisecond
 
 	// wellFor is how long a decision counts as a sign that its server is well.

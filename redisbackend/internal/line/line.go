@@ -15,8 +15,9 @@ import (
 // callers, so that a connection that took too long for them serves the next ones.
 //
 // Jobs gather while calls are under way, and the next call sends them together: see queue. Large
-// calls cost less for each job. So a line starts few calls: up to freeCalls at once, and above that
-// one every callEvery.
+// calls cost less for each job: a call costs the server as much as three further jobs. So a line
+// starts few calls: up to freeCalls at once, or fastCalls to a fast server, and above that one every
+// callEvery.
 type Line struct {
 	lines  *Lines
 	server *redis.Client // nil: there is only one
@@ -40,6 +41,10 @@ type Line struct {
 const (
 	// freeCalls is how many calls may be under way without a pause between them.
 	freeCalls = 4
+
+	// fastCalls is the same for a server whose latest answer was fast: one call is on the server
+	// while the callers of the other ask again.
+	fastCalls = 2
 
 	// callEvery is the pause before each further call. A job waits longer only if maxCalls calls
 	// are under way.
@@ -77,8 +82,9 @@ func (l *Line) Submit(now time.Time, jobs ...*Job) error {
 	return err
 }
 
-// submitInline is submit for one job. If no other job waits, it may return a worker instead: the
-// caller then makes the call on its own goroutine, and ctx ends it.
+// submitInline is submit for one job. If no other job waits and at most one call is under way, it
+// may return a worker instead: the caller then makes the call on its own goroutine, and ctx ends it.
+// More calls of one job each would cost the server more than one call of all jobs.
 func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +93,7 @@ func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker
 		return nil, err
 	}
 	_, waits := l.queue.next(l.lines.maxCalls)
-	if !waits && !probes && l.calls == 0 && l.mayCallInlineLocked(ctx, now) {
+	if !waits && !probes && l.calls <= 1 && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
 		return w, nil
@@ -135,8 +141,16 @@ func (l *Line) countLocked() callCount { return callCount{l.calls, l.lines.maxCa
 // callEvery.
 func (l *Line) mayCallLocked(now time.Time) bool {
 	return l.calls < l.lines.maxCalls &&
-		(l.calls < freeCalls || l.queue.weight >= MaxWeight || l.health.failures > 0 ||
+		(l.calls < l.freeLocked() || l.queue.weight >= MaxWeight || l.health.failures > 0 ||
 			now.Sub(l.begunAt) >= callEvery)
+}
+
+// freeLocked returns how many calls may be under way without a pause between them.
+func (l *Line) freeLocked() int {
+	if l.health.answeredFast {
+		return fastCalls
+	}
+	return freeCalls
 }
 
 // mayCallInlineLocked reports whether a caller with this context may make its call inline. Such a
@@ -160,17 +174,25 @@ func (l *Line) beginLocked(now time.Time) *worker {
 	return w
 }
 
-// callOrWaitLocked starts a call for waiting jobs if it may. Jobs that must wait are sent by a
-// timer after callEvery: the calls under way may never return if a connection is broken.
+// callOrWaitLocked starts a worker for waiting jobs if it may and none is about to take them. Jobs
+// that must wait are sent by a timer after callEvery: the calls under way may never return if a
+// connection is broken.
 func (l *Line) callOrWaitLocked(now time.Time) {
 	if _, waits := l.queue.next(l.lines.maxCalls); !waits {
 		return
 	}
-	if l.gathering*MaxWeight > l.queue.weight {
-		return // for a worker that will take them
+	if l.queue.weight < l.gathering*MaxWeight {
+		return // workers are about to take them
 	}
 	if l.mayCallLocked(now) {
+		ends, _ := l.queue.next(l.lines.maxCalls)
 		w := l.beginLocked(now)
+		if l.calls == 1 { // no caller was just answered who may ask again
+			w.collectLocked(ends, now)
+			go w.run()
+			l.callOrWaitLocked(now) // for what this call does not take
+			return
+		}
 		w.yields = l.yieldsLocked(now)
 		l.gathering++
 		go w.run()
