@@ -174,7 +174,7 @@ func failingRing(time.Duration) (*failing, error) {
 }
 
 // stateOf returns the name in Redis of the state of a key of these tables.
-func stateOf(key string) string { return "weir:1:s:" + key }
+func stateOf(key string) string { return "weir:s=" + key }
 
 // keysOf returns keys, or only lost ones.
 func keysOf(isLost func(string) bool, lostAlone bool) (keys []string) {

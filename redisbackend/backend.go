@@ -21,9 +21,8 @@ import (
 // Options are the options of [New] and [Open]. The zero value is ready to use.
 type Options struct {
 	// Prefix starts the names of all keys in Redis. Two applications on one Redis need different
-	// prefixes. It must not contain braces, nor a number after a colon, even behind one of the
-	// letters b, d and h: the key "1:b:c" of prefix "shop" and scope "a" would be the key "c" of
-	// prefix "shop:1:a" and scope "b". If clients are free to invent the values of a
+	// prefixes. It must not contain braces, nor one of "=!~+#" after a colon: they stand between
+	// scope and key. If clients are free to invent the values of a
 	// [limits.Distinct], add a secret to it, such as "shop-1f6be0c4": with one that they know, they
 	// can look for values that count as one. "": "weir".
 	Prefix string

@@ -230,7 +230,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 		fmt.Sprintf("%-79s;%s", "g10/m 0 1 3", "17672688005000000000000000000000"),
 	} {
 		take(t, b, charge("rule", fmt.Sprint("key", i), everyAlgorithm[i], 3))
-		got, err := client.Get(t.Context(), fmt.Sprintf("app:{limits}:4:rule:key%d", i)).Result()
+		got, err := client.Get(t.Context(), fmt.Sprintf("app:{limits}:rule=key%d", i)).Result()
 		if err != nil || got != redisbackend.WithoutZero(want) {
 			t.Errorf("%v: got %q, %v, want %q", everyAlgorithm[i], got, err, want)
 		}
@@ -256,7 +256,7 @@ func TestTheLayoutOfNamesAndStatesIsTheDocumentedOne(t *testing.T) {
 		{limits.FixedWindow(limits.PerMinute(20)), 5, "f20/m 1767268800000000 15 0"},
 	} {
 		take(t, b, charge("rule", "changed", step.limit, step.cost))
-		if got := client.Get(t.Context(), "app:{limits}:4:rule:changed").Val(); got != redisbackend.WithoutZero(step.want) {
+		if got := client.Get(t.Context(), "app:{limits}:rule=changed").Val(); got != redisbackend.WithoutZero(step.want) {
 			t.Errorf("changed to %v, charged %d: got %q, want %q", step.limit, step.cost, got, step.want)
 		}
 	}

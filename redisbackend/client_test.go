@@ -40,9 +40,9 @@ func TestNewFailsRatherThanCountInTheWrongPlace(t *testing.T) {
 		"an empty tag in the prefix": {ring, redisbackend.BareOptions{Prefix: "a{}b", HashTag: "t"}, `"a{}b"`},
 		"half a tag in the prefix":   {client, redisbackend.BareOptions{Prefix: "a{b"}, `"a{b"`},
 		"a prefix within another": {
-			client, redisbackend.BareOptions{Prefix: "shop:1:a"}, `"1" after a colon (got "shop:1:a")`,
+			client, redisbackend.BareOptions{Prefix: "shop:a=b"}, `after a colon (got "shop:a=b")`,
 		},
-		"one of held units":     {client, redisbackend.BareOptions{Prefix: "shop:h12"}, `"h12" after a colon`},
+		"one of held units":     {client, redisbackend.BareOptions{Prefix: "shop:h+"}, `after a colon (got "shop:h+")`},
 		"a tag that ends early": {ring, redisbackend.BareOptions{HashTag: "}"}, `"}"`},
 		"a tag in braces":       {client, redisbackend.BareOptions{HashTag: "{t}"}, `"{t}"`},
 	} {

@@ -57,7 +57,7 @@
 //
 //	prefix ":" length of scope ":" scope ":" key
 //
-// such as weir:10:per-client:198.51.100.7. It expires one second after all units are back. Keys
+// such as weir:per-client=198.51.100.7. It expires one second after all units are back. Keys
 // longer than 128 bytes are replaced by "#" and the SHA-256 of the key in hexadecimal:
 //
 //	prefix ":" length of scope ":" scope "#" digest

@@ -130,7 +130,7 @@ func TestOneSilentMasterIsDownForItself(t *testing.T) {
 	until(t, "the log says both", func() bool {
 		return log.count("Redis server down") == 1 && log.count("Redis server answers again") == 1
 	})
-	if strings.Contains(log.text.String(), "weir:1:") {
+	if strings.Contains(log.text.String(), "weir:s=") {
 		t.Error("a key is in the log")
 	}
 	for i := range 1003 {

@@ -35,7 +35,7 @@ func BenchmarkTake(b *testing.B) {
 				b.StopTimer()
 				least = min(least, scriptTime(b, client))
 				ok(b, client.ConfigResetStat(b.Context()).Err())
-				keys := []string{"weir:5:scope:198.51.100.7"}
+				keys := []string{"weir:scope=198.51.100.7"}
 				for range some {
 					ok(b, client.EvalSha(b.Context(), empty, keys, 1, "t1000000/1 1000000 1 1", 1).Err())
 				}

@@ -154,7 +154,7 @@ func TestUnitsOfACallThatWasSentTwiceAreReleasedWhateverItsError(t *testing.T) {
 					}
 				}
 				_, errs, wait := queue(t, t.Context(), b, g, groups)
-				lies.tell("4:lies:", 1, first, second)
+				lies.tell(":lies", 1, first, second)
 				g.open()
 				wait()
 				for i, group := range groups {
@@ -186,7 +186,7 @@ func TestATakingThatTheClientSentTwiceIsNotSentAThirdTime(t *testing.T) {
 		b := newBare(client)
 		c := charge("lies", "k", limits.LeakyBucket(limits.PerDay(1), 20), 3)
 		take(t, b, c)
-		lies.tell("4:lies:", 0, first, lost)
+		lies.tell(":lies", 0, first, lost)
 		if err := b.Take(t.Context(), []backends.Charge{c}, make([]limits.Decision, 1)); err == nil {
 			t.Errorf("%s, then a reply that is lost: no error", first)
 		}
@@ -208,13 +208,13 @@ func TestARequestOfSeveralKeysIsSentAgainWhileItsSlotIsHalfMoved(t *testing.T) {
 	take(t, b, charges...)
 	for replies, left := range []int64{14, 11, 8, 5} {
 		lies.tell(
-			"4:lies:", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, replies)...,
+			":lies", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, replies)...,
 		)
 		if d := take(t, b, charges...); !d[1].Allowed || d[1].Remaining != left {
 			t.Errorf("after %d replies that it is half moved: %+v", replies, d)
 		}
 	}
-	lies.tell("4:lies:", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, 4)...)
+	lies.tell(":lies", 0, slices.Repeat([]string{"TRYAGAIN Multiple keys request during rehashing of slot"}, 4)...)
 	if err := b.Take(t.Context(), charges, make([]limits.Decision, 2)); !redis.HasErrorPrefix(err, "TRYAGAIN") {
 		t.Errorf("for longer: %v", err)
 	}

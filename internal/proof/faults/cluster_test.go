@@ -181,7 +181,7 @@ func slowest(t *testing.T, s *server, ended <-chan struct{}) <-chan time.Duratio
 // masterOf returns the address of the master that has the state of a key.
 func masterOf(t *testing.T, client *redis.ClusterClient, scope, key string) string {
 	t.Helper()
-	master, err := client.MasterForKey(t.Context(), fmt.Sprintf("weir:%d:%s:%s", len(scope), scope, key))
+	master, err := client.MasterForKey(t.Context(), "weir:"+scope+"="+key)
 	if err != nil {
 		t.Fatal(err)
 	}

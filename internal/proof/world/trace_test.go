@@ -15,7 +15,7 @@ import (
 	"github.com/weir-go/weir/limits"
 )
 
-const followedKey = "weir:h4:held:ann"
+const followedKey = "weir:held+ann"
 
 // followed lives through a world drawn from a seed whose units are compared with the model. plant
 // changes the server all the time; nil: nothing does. Without a fault, some are drawn.

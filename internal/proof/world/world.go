@@ -79,8 +79,10 @@ func (w *World) serverOf(of account, kind algorithm.Kind) *Server {
 	if w.topology != Cluster {
 		return w.servers[0]
 	}
-	mark := [...]string{algorithm.Bans: "b", algorithm.Values: "d", algorithm.Held: "h"}[kind]
-	name := fmt.Sprintf("weir:%s%d:%s:%s", mark, len(of.scope), of.scope, of.key)
+	mark := [...]string{
+		algorithm.Rates: "=", algorithm.Bans: "!", algorithm.Values: "~", algorithm.Held: "+",
+	}[kind]
+	name := "weir:" + of.scope + mark + of.key
 	return w.servers[int(slot.Of(name))*len(w.servers)/slot.Slots]
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -38,42 +39,52 @@ func newNames(prefix, hashTag string, together []string) (n Names) {
 // digest, so that clients cannot fill the memory of Redis with keys.
 const maxKeyLength = 128
 
-// A name has a mark of the kind of counting: limits that do not count alike have a state each under
-// one scope and key.
-var marks = [algorithm.Kinds]string{
-	algorithm.Rates:  "",
-	algorithm.Bans:   "b",
-	algorithm.Values: "d",
-	algorithm.Held:   "h",
+// marks stand between scope and key, one for each kind of counting: limits that do not count alike
+// have a state each under one scope and key.
+var marks = [algorithm.Kinds]byte{
+	algorithm.Rates:  '=',
+	algorithm.Bans:   '!',
+	algorithm.Values: '~',
+	algorithm.Held:   '+',
 }
+
+// digestMark stands before the mark if a digest follows instead of the key.
+const digestMark = '#'
+
+const allMarks = "=!~+#"
+
+// isEscaped says which characters of a scope are written otherwise. A colon becomes a semicolon, and
+// the others become their number, as in a URL.
+var isEscaped = func() (is [256]bool) {
+	for _, c := range []byte(":;%" + allMarks) {
+		is[c] = true
+	}
+	return is
+}()
 
 // ValidatePrefix returns an error if prefix is illegal. Two legal prefixes never share a name.
 // Suppose that one prefix and a colon begin the other prefix. A name of the shorter one goes on
-// with a brace or a length, perhaps behind a mark, and the longer prefix does not.
+// with a brace, or has a mark before its next colon, and the longer prefix does not.
 func ValidatePrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {
 		return fmt.Errorf("redisbackend: prefix: must have no braces (got %q): use HashTag", prefix)
 	}
-	for _, part := range strings.Split(prefix, ":")[1:] {
-		number := part
-		if len(part) > 1 && strings.Contains(strings.Join(marks[:], ""), part[:1]) {
-			number = part[1:]
-		}
-		if number != "" && strings.Trim(number, "0123456789") == "" {
-			return fmt.Errorf("redisbackend: prefix: must have no %q after a colon (got %q), "+
-				"or prefixes share keys: write \"-\" for \":\"", part, prefix)
-		}
+	if _, rest, _ := strings.Cut(prefix, ":"); strings.ContainsAny(rest, allMarks) {
+		return fmt.Errorf("redisbackend: prefix: must have none of %q after a colon (got %q), "+
+			"or prefixes share keys: write \"-\" for them", allMarks, prefix)
 	}
 	return nil
 }
 
 // appendName appends the name of the state of a scope and key in Redis:
 //
-//	weir:10:per-client:198.51.100.7        the length of the scope keeps pairs apart
-//	weir:{}:15:GET /items/{id}:u1          a brace in the scope or key
-//	weir:{0a1b2c3d4e5f6071}:8:per-user:u1  a scope of Options.Together: a digest of the key
-//	weir:b5:login:u1                       a ban; see marks
-//	weir:h4:jobs:u1                        units of a concurrency limit
+//	weir:per-client=198.51.100.7           a rate
+//	weir:login!u1                          a ban; see marks
+//	weir:jobs+u1                           units of a concurrency limit
+//	weir:rls;hour=u1                       a scope with a colon
+//	weir:{}:GET /items/{id}=u1             a brace in the scope or key
+//	weir:{0a1b2c3d4e5f6071}:per-user=u1    a scope of Options.Together: a digest of the key
+//	weir:per-user#=47DEQpj8HBSa-_TImW5...  a long key: its digest
 //
 // Redis hashes the text in the first braces of a name, or all of it if they are empty. So a client
 // cannot write the slot of its states into its key, as "{x}", and the keys of a scope such as
@@ -85,17 +96,28 @@ func (n *Names) appendName(to []byte, kind algorithm.Kind, scope, key string) []
 	} else if strings.IndexByte(scope, '{') >= 0 || strings.IndexByte(key, '{') >= 0 {
 		to = append(to, "{}:"...)
 	}
-	to = append(to, marks[kind]...)
-	to = strconv.AppendInt(to, int64(len(scope)), 10)
-	to = append(to, ':')
-	to = append(to, scope...)
+	to = appendScope(to, scope)
 	if len(key) > maxKeyLength {
 		digest := sha256.Sum256([]byte(key))
-		to = append(to, '#')
-		return hex.AppendEncode(to, digest[:])
+		to = append(to, digestMark, marks[kind])
+		return base64.RawURLEncoding.AppendEncode(to, digest[:])
 	}
-	to = append(to, ':')
-	return append(to, key...)
+	return append(append(to, marks[kind]), key...)
+}
+
+// appendScope appends a scope as names have it. It has no colon and no mark then.
+func appendScope(to []byte, scope string) []byte {
+	for i := range len(scope) {
+		switch c := scope[i]; {
+		case !isEscaped[c]:
+			to = append(to, c)
+		case c == ':':
+			to = append(to, ';')
+		default:
+			to = fmt.Appendf(to, "%%%02X", c)
+		}
+	}
+	return to
 }
 
 // appendTag appends the hash tag of a key.

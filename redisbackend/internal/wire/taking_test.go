@@ -134,7 +134,7 @@ func TestAnEndingIsWrittenAsTheScriptReadsIt(t *testing.T) {
 		tt.of.Scope, tt.of.Key, tt.of.Limit = "s", "k", window
 		e, err := encoderOf("weir").Ending(&tt.of, 0)
 		if args := e.Arguments(); err != nil || len(args) != 2 || args[0] != "f10/m 10 60000000 10" || args[1] != tt.want ||
-			e.Name != "weir:1:s:k" || e.Most() != tt.most {
+			e.Name != "weir:s=k" || e.Most() != tt.most {
 			t.Errorf("%+v: %q about %q, %d at most, %v; want %q", tt.of, e.Arguments(), e.Name, e.Most(), err, tt.want)
 		}
 	}
