@@ -96,6 +96,7 @@ func (l *Line) submitInline(ctx context.Context, j *Job, now time.Time) (*worker
 	if !waits && !probes && l.calls <= 1 && l.mayCallLocked(now) && l.mayCallInlineLocked(ctx, now) {
 		w := l.beginLocked(now)
 		w.jobs, w.inline = append(w.jobs, j), true
+		l.begunAt = now
 		return w, nil
 	}
 	l.queueLocked(now, probes, j)
@@ -169,7 +170,6 @@ func (l *Line) beginLocked(now time.Time) *worker {
 	w := l.workers.Get().(*worker)
 	l.calls++
 	l.health.begun(now, l.calls == 1)
-	l.begunAt = now
 	w.callCtx, w.since = l.contextLocked(now), now
 	return w
 }
