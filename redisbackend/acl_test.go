@@ -213,8 +213,8 @@ func TestTheListedCommandsSufficeAndNoneIsTooMany(t *testing.T) {
 		"lends": {aclLends, aclDecide + " " + aclHolds, func() error {
 			return lendsEverything(t.Context(), admin, b)
 		}},
-		"beats":        {aclBeats, aclDecide, func() error { return beatsOnce(t.Context(), admin, b) }},
-		"Check":        {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
+		"beats": {aclBeats, aclDecide, func() error { return beatsOnce(t.Context(), admin, b) }},
+		"Check": {aclCheck, aclDecide, func() error { return b.Check(t.Context()) }},
 	} {
 		ok(t, admin.FlushAll(t.Context()).Err())
 		user(t, admin, prefix, c.list, c.and)
