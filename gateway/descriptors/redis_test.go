@@ -29,11 +29,12 @@ func startRedis(t *testing.T) *onRedis {
 		t.Fatal(err)
 	}
 	first.Close()
+	behind := server.Server() // read once: a client may still dial while the server closes
 	client := redis.NewClient(&redis.Options{
 		Addr: "198.51.100.1:6379", MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			client, served := net.Pipe()
-			server.Server().ServeConn(served)
+			behind.ServeConn(served)
 			return client, nil
 		},
 	})
