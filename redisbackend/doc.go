@@ -55,17 +55,18 @@
 //
 // Every (scope, key) that has used something has one string, under the name
 //
-//	prefix ":" length of scope ":" scope ":" key
+//	prefix ":" scope mark key
 //
-// such as weir:per-client=198.51.100.7. It expires one second after all units are back. Keys
-// longer than 128 bytes are replaced by "#" and the SHA-256 of the key in hexadecimal:
+// such as weir:per-client=198.51.100.7. The mark is "=" of a rate, "!" of a ban, "~" of distinct
+// values and "+" of held units. A name expires one second after all units are back. Of keys longer
+// than 128 bytes it has the SHA-256, in base64:
 //
-//	prefix ":" length of scope ":" scope "#" digest
+//	prefix ":" scope "#" mark digest
 //
-// With a hash tag, "{" tag "}:" follows the prefix. If the scope or key contains a "{", the empty
-// tag "{}:" precedes the length, so that Redis hashes the whole name. Units that a concurrency
-// limit holds are in a sorted set, whose name has an "h" before the length of the scope. Their
-// process renews them, on a goroutine that runs only while something is held for long.
+// In a scope, ":" is written ";", and marks, ";" and "%" as in a URL. With a hash tag, "{" tag "}:"
+// follows the prefix. If the scope or key contains a "{", the empty tag "{}:" does, so that Redis
+// hashes the whole name. Units that a concurrency limit holds are in a sorted set. Their process
+// renews them, on a goroutine that runs only while something is held for long.
 //
 // docs/redis.md describes the strings. Each starts with a version. A string with an unknown
 // version is an error, and stays as it is.
