@@ -83,7 +83,7 @@ func constructors() []constructor {
 		announcing = redisbackend.Options{HashTag: "a", Announce: true}
 		wrapping   = redisbackend.Options{Wrap: func(backends.Backend) backends.Backend { return nilMemory }}
 		bare       = redisbackend.BareOptions{
-			Prefix:   "shop:1",
+			Prefix:   "shop:a=1",
 			HashTag:  "}",
 			Together: []string{"s"},
 			HoldTime: time.Second,

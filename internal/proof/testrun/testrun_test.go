@@ -24,6 +24,7 @@ var starters = []string{
 	"internal/proof/testrun/testrun.go",
 	"benchmarks/*.go",
 	"benchmarks/between/*/*.go",
+	"benchmarks/checks/*.go",
 	"benchmarks/clients/server/main.go",
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",

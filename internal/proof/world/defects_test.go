@@ -43,7 +43,7 @@ var defects = []struct{ name, by, file, now, then string }{
 	},
 	{
 		"transient denials are remembered", "NotRemembered", "remote/denialcache.go",
-		"!out[i].Allowed && !out[i].Transient && cacheable", "!out[i].Allowed && cacheable",
+		"d.Allowed || d.Transient || c.mayBeLifted(ch)", "d.Allowed || c.mayBeLifted(ch)",
 	},
 	{
 		"a taking whose reply was lost is repeated", "AskedForAgain", "redisbackend/internal/line/batches.go",
