@@ -63,6 +63,11 @@ var budgets = []example{
 	{"a refund has its weight", spending, []string{
 		"team=a output=large +8", "ok: 20 of 100/month", "team=a output=large -3", "ok: 50 of 100/month",
 	}},
+	{"a refund is rounded down, so it returns no more than was charged", spending, []string{
+		"team=a input=small +2000", "ok: 98 of 100/month", "team=a input=small -1", "ok: 98 of 100/month",
+		"team=a input=small -1001", "ok: 99 of 100/month", "team=a input=small -999", "ok: 99 of 100/month",
+		"team=a project=p input=x +0", "ok: 99 of 100/month",
+	}},
 	{"a price changes at its date", spending, []string{
 		"team=a output=large", "ok: 90 of 100/month", "wait 23h59m59s", "", "team=a output=large", "ok: 80 of 100/month",
 		"wait 1s", "", "team=a output=large", "ok: 59 of 100/month",

@@ -51,7 +51,7 @@ func (c *Config) Explain(domain string, entries []Entry) (e Explanation, ok bool
 	e = Explanation{Rule: n.rule.path, Shadow: n.rule.shadow, Quota: n.rule.quota}
 	for _, l := range n.rule.limits {
 		text := l.limit.String()
-		if l.shown.Unit != 0 && (!l.native || d.allOrNothing) {
+		if l.isByUnit() {
 			text = fmt.Sprintf("%d/%v", l.shown.RequestsPerUnit, l.shown.Unit)
 			if n := l.shown.Multiplier; n > 1 {
 				text = fmt.Sprintf("%d/%d %vs", l.shown.RequestsPerUnit, n, l.shown.Unit)

@@ -467,3 +467,26 @@ func (c *example) run(t *testing.T, service *descriptors.Service) {
 		}
 	}
 }
+
+// A limit with an algorithm has a unit, too, if its period is as long.
+func TestAnAlgorithmIsExplainedWhereAllOrNothingCounts(t *testing.T) {
+	const limits = `descriptors:
+  - {key: unit, rate_limit: {unit: month, requests_per_unit: 0}}
+  - {key: several, rate_limit: {unit: minute, unit_multiplier: 5, requests_per_unit: 9}}
+  - {key: bucket, rate_limit: {algorithm: token-bucket 10/minute burst 50}}
+`
+	for _, all := range []string{"", "all_or_nothing: true\n"} {
+		config, err := descriptors.Parse(descriptors.File{Name: "d.yaml", Text: []byte("domain: d\n" + all + limits)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]string{
+			"unit": "0/month", "several": "9/5 minutes", "bucket": "token-bucket 10/1m burst 50",
+		} {
+			e, ok := config.Explain("d", []descriptors.Entry{{Key: key, Value: "x"}})
+			if !ok || e.Limits[0] != want {
+				t.Errorf("%s%s: %v, want %s", all, key, e, want)
+			}
+		}
+	}
+}

@@ -101,7 +101,7 @@ func (d *decision) planOne(r *Request, i int) (planned, error) {
 	if n != nil && n.rule != nil && n.rule.price != nil {
 		entries, p.isWeighted = entries[:n.rule.depth], true
 		_, d.key = d.domain.match(d.key[:0], entries, true)
-		p.hits = n.rule.price.cost(p.hits, time.Now())
+		p.hits = n.rule.price.cost(p.hits, p.refund, time.Now())
 	}
 	switch {
 	case one.Limit != nil:

@@ -74,7 +74,7 @@
 //
 // A descriptor with a budget charges the limit of that name above it, under the key of that limit. A
 // hit costs as many units as its weight says: a number with at most three decimals, or the name of a
-// price of any file. A charge is exact in thousandths and rounded up.
+// price of any file. A charge is exact in thousandths and rounded up, a refund is rounded down.
 //
 // # Bounds
 //

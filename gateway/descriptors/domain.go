@@ -259,6 +259,13 @@ func (d *domain) byUnit(shown Limit, i int, path string) limit {
 	return l
 }
 
+// isByUnit reports whether the file has l by unit, and not by algorithm.
+func (l *limit) isByUnit() bool {
+	byUnit := windowOf(l.shown.Unit, l.shown.Multiplier)
+	return l.shown.Unit != 0 && (!l.native ||
+		l.limit == byUnit.WithUnits(max(1, int64(l.shown.RequestsPerUnit))))
+}
+
 // scopeOf returns the scope of a limit. A rule shares it with one in 4,096 others, so that a flood
 // of values under one rule displaces keys of hardly another: scopes share a full store evenly.
 // Rules of one scope do not count together, since keys have all entries. A Memory has room for

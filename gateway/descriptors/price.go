@@ -41,13 +41,17 @@ func (p *price) at(now time.Time) int64 {
 	return p.steps[last].thousandths
 }
 
-// cost returns what hits cost at an instant, rounded up, and at most maxHits.
-func (p *price) cost(hits int64, now time.Time) int64 {
+// cost returns what hits cost at an instant, rounded up, and at most maxHits. What a refund returns
+// is rounded down: otherwise hits that are refunded one by one return more than they cost together.
+func (p *price) cost(hits int64, refund bool, now time.Time) int64 {
 	high, low := bits.Mul64(uint64(hits), uint64(p.at(now)))
 	if high > 0 || low > maxHits*1000 {
 		return maxHits
 	}
-	return int64((low + 999) / 1000)
+	if !refund {
+		low += 999
+	}
+	return int64(low / 1000)
 }
 
 // String returns p as people read it, such as "2.5, 3 from 2027-01-01".

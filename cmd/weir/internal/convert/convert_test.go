@@ -156,6 +156,60 @@ func TestTheInnermostNetworkOfGeoDecides(t *testing.T) {
 
 func value(random *rand.Rand) string { return fmt.Sprint(random.IntN(2)) }
 
+// nginx redirects requests within itself, and counts each where it first meets a limit.
+func TestRequestsThatNginxMovesToALimitAreReported(t *testing.T) {
+	const limited = "location = /index.php { limit_req zone=one; fastcgi_pass php; } "
+	for server, want := range map[string]string{
+		limited + "location / { try_files $uri /index.php?$args; }":                                 "try_files moves",
+		limited + "error_page 404 = /index.php;":                                                    "error_page moves",
+		limited + "index index.html index.php;":                                                     "index moves",
+		limited + "location / { limit_req zone=one; try_files $uri /index.php; } index index.php;":  "",
+		limited + "location / { try_files $uri =404; error_page 404 @gone; }":                       "",
+		limited + "index index.php; location / { proxy_pass http://x; }":                            "",
+		limited + "location /x/ { index index.php; }":                                               "",
+		"location / { limit_conn two 1; try_files $uri /a/; } location /a/ { limit_req zone=one; }": "try_files moves",
+		"location / { try_files $uri /a/; } location /a/ { return 404; limit_req zone=one; }":       "",
+	} {
+		r := convert.Nginx("nginx.conf", []byte("limit_req_zone $remote_addr zone=one:1m rate=1r/s;\n"+
+			"limit_conn_zone $remote_addr zone=two:1m;\nserver { "+server+" }"), nginxconf.Files{})
+		found := ""
+		for _, f := range r.Findings {
+			if !f.Warning && (found == "" || strings.Contains(f.Text, " moves requests")) {
+				found = f.Text
+			}
+		}
+		if !strings.HasPrefix(found, want) || want == "" && found != "" {
+			t.Errorf("%s: %q, want %q", server, found, want)
+		}
+	}
+}
+
+// nginx reads variables in the values of a map, and not in those of a geo.
+func TestAValueOfGeoIsAText(t *testing.T) {
+	for key, want := range map[string]string{"$geo": "key: everybody", "$map": "key: address"} {
+		r := convertText(t, "geo $geo { default $remote_addr; 10.0.0.0/8 ''; }\n"+
+			"map $geo $map { '' ''; default $remote_addr; }\n"+
+			"limit_req_zone "+key+" zone=one:1m rate=1r/s;\nserver { limit_req zone=one; }")
+		if !strings.Contains(string(r.Policy), want) || !strings.Contains(string(r.Policy), "[10.0.0.0/8]") {
+			t.Errorf("%s: no %q in\n%s", key, want, r.Policy)
+		}
+	}
+}
+
+func TestNoPathOfALocationIsAPatternOfItsOwn(t *testing.T) {
+	const conf = "limit_req_zone $remote_addr zone=one:1m rate=1r/s;\n" +
+		`server { location "/{id}/" { limit_req zone=one; } location = "/a b{$}" { limit_req zone=one; } }`
+	rules := rulesOf(t, convertText(t, conf).Policy)
+	for path, want := range map[string]bool{
+		"/%7Bid%7D/x": true, "/a%20b%7B$%7D": true, "/7/x": false, "/a%20b": false, "/x/": false,
+	} {
+		_, err := rules[0].Key(httptest.NewRequest("GET", path, nil))
+		if got := err == nil; got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}
+
 func TestRatesAreThoseThatNginxRoundsTo(t *testing.T) {
 	for rate, want := range map[string]string{
 		"10r/s": "10/second", "1r/m": "2/125s", "30r/m": "30/minute", "100r/m": "833/500s", "10r/m": "83/500s",

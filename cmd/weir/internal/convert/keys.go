@@ -170,7 +170,9 @@ func (v *variables) key(text string) (k *key, why string) {
 			return nil, fmt.Sprintf("the key has %s among others: a policy joins addresses "+
 				"alone", name)
 		case v.geos[name] != nil:
-			return v.ofGeo(v.geos[name], func(value string) string { return value })
+			return v.ofGeo(v.geos[name], func(value string) string {
+				return strings.ReplaceAll(value, "$", "_") // geo has texts, and no variables
+			})
 		case v.maps[name] != nil:
 			return v.ofMap(v.maps[name])
 		case strings.HasPrefix(name, "$http_"):

@@ -37,6 +37,9 @@ func (r *locationReader) locations(block []*nginxconf.Directive, outer scope) {
 			continue
 		}
 		l := &location{at: d.Place, path: path, uses: r.uses(&inner)}
+		if !passes(d) {
+			l.index = inner.index
+		}
 		switch modifier {
 		case "=":
 			l.exact = true
@@ -157,6 +160,62 @@ func (r *locationReader) rewrites(d *nginxconf.Directive, inLocation bool) {
 			r.rewrites(line, true)
 		case "if":
 			r.rewrites(line, inLocation)
+		}
+	}
+}
+
+// passes reports whether a location lets another server answer, so that it serves no files.
+func passes(d *nginxconf.Directive) bool {
+	return slices.ContainsFunc(d.Block, func(d *nginxconf.Directive) bool {
+		return strings.HasSuffix(d.Text, "_pass")
+	})
+}
+
+// checkMoves reports what moves requests from a location without limits to one that counts them:
+// nginx counts a request in the first location that has limits.
+func (r *locationReader) checkMoves(d *nginxconf.Directive, outer scope) {
+	r.moves(d.Block, r.uses(&outer))
+	for _, to := range r.server.locations {
+		slash := strings.LastIndex(to.path, "/") + 1
+		from := r.server.of(to.path[:slash])
+		if from != nil && slices.Contains(from.index, to.path[slash:]) {
+			r.move(to.at, "index", from.uses, to.path)
+		}
+	}
+}
+
+// moves is checkMoves for the directives of a block where uses count.
+func (r *locationReader) moves(block []*nginxconf.Directive, uses []*use) {
+	for _, d := range block {
+		switch {
+		case (d.Text == "try_files" || d.Text == "error_page") && len(d.Args) > 1:
+			r.move(d.Place, d.Text, uses, d.Args[len(d.Args)-1].Text)
+		case d.Text == "location":
+			for _, l := range slices.Concat(r.server.locations, r.lost) {
+				if l.at == d.Place {
+					r.moves(d.Block, l.uses)
+				}
+			}
+		}
+	}
+}
+
+// move reports a directive that moves requests to a path, from where uses count, if the path has
+// limits of a kind that uses lack.
+func (r *locationReader) move(at Place, directive string, uses []*use, path string) {
+	path, _, _ = strings.Cut(path, "?")
+	to := r.server.of(path)
+	if to == nil {
+		return
+	}
+	for _, u := range to.uses {
+		if !slices.ContainsFunc(uses, func(other *use) bool {
+			return other.zone.connections == u.zone.connections
+		}) {
+			r.mistake(at, "%s moves requests to %s, whose limits count them, and a policy "+
+				"counts by the path that a client sends: limit them where they come from, too",
+				directive, path)
+			return
 		}
 	}
 }

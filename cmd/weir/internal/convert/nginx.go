@@ -53,6 +53,7 @@ type scope struct {
 	from                    []string // set_real_ip_from
 	fromAt                  Place
 	header                  string // real_ip_header
+	index                   []string
 	recursive, ownRequests  bool
 	ownConnections, answers bool // answers: return ends each request before it is counted
 }
@@ -80,7 +81,8 @@ func (r *nginxReader) http(block []*nginxconf.Directive) {
 			r.zone(d)
 		}
 	}
-	outer := r.scope(scope{requestCode: 503, connCode: 503, header: "X-Real-IP"}, block)
+	outer := r.scope(scope{requestCode: 503, connCode: 503, header: "X-Real-IP",
+		index: []string{"index.html"}}, block)
 	var blocks []*nginxconf.Directive
 	for _, d := range block {
 		if d.Text == "server" && d.Opens {
@@ -167,7 +169,7 @@ func readNumber(text string) (n int64, ok bool) {
 func (r *nginxReader) scope(outer scope, block []*nginxconf.Directive) scope {
 	s := outer
 	s.ownRequests, s.ownConnections, s.answers = false, false, false
-	ownFrom := false
+	ownFrom, ownIndex := false, false
 	for _, d := range block {
 		arg := ""
 		if len(d.Args) > 0 {
@@ -205,6 +207,13 @@ func (r *nginxReader) scope(outer scope, block []*nginxconf.Directive) scope {
 			s.header = arg
 		case "real_ip_recursive":
 			s.recursive = arg == "on"
+		case "index":
+			if !ownIndex {
+				s.index, ownIndex = nil, true
+			}
+			for _, name := range d.Args {
+				s.index = append(s.index, name.Text)
+			}
 		case "return":
 			s.answers = true
 		}
@@ -360,10 +369,12 @@ func (r *nginxReader) server(d *nginxconf.Directive, outer scope, byDefault bool
 		return l.path == "/" &&
 			!l.exact
 	}) {
-		s.locations = append(s.locations, &location{at: d.Place, path: "/", uses: r.uses(&inner)})
+		l := &location{at: d.Place, path: "/", uses: r.uses(&inner), index: inner.index}
+		s.locations = append(s.locations, l)
 	}
 	b.checkRegexps()
 	b.checkRewrites(d)
+	b.checkMoves(d, inner)
 	if s.limited() {
 		r.limited(s, inner)
 	}

@@ -23,7 +23,8 @@ type location struct {
 	uses    []*use
 	regexp  int // its place among the regular expressions of the server, from 1; 0: a path
 	final   bool
-	segment bool // of an Ingress: the path and all below it
+	segment bool     // of an Ingress: the path and all below it
+	index   []string // files that nginx serves for a directory; nil: it serves no files
 }
 
 // isSlash reports whether the location covers whole segments of paths.
@@ -37,9 +38,17 @@ func (l *location) contains(other *location) bool {
 	return other.path != l.path || other.exact
 }
 
+// takes reports whether l takes requests for a path, unless another location is nearer.
+func (l *location) takes(path string) bool {
+	return path == l.path || !l.exact && strings.HasPrefix(path, l.path)
+}
+
+// escaped writes what means something in patterns as in a URL.
+var escaped = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D", " ", "%20")
+
 // patterns returns the patterns of l, with a host in front.
 func (l *location) patterns(host string) []string {
-	path := strings.ReplaceAll(l.path, "%", "%25")
+	path := escaped.Replace(l.path)
 	switch {
 	case l.exact && strings.HasSuffix(path, "/"):
 		path += "{$}"
@@ -68,6 +77,16 @@ func (s *server) parent(l *location) *location {
 		}
 	}
 	return s.parents[l]
+}
+
+// of returns the location that takes requests for a path, or nil.
+func (s *server) of(path string) (l *location) {
+	for _, other := range s.locations {
+		if other.takes(path) && (l == nil || l.contains(other)) {
+			l = other
+		}
+	}
+	return l
 }
 
 // level returns in how many locations that count l lies, each in an exception of the one before.

@@ -269,6 +269,9 @@ func (c *Client) take(r *discovery.DiscoveryResponse) (again bool, err error) {
 
 // apply puts a version into force, or returns every mistake in it.
 func (c *Client) apply(r *discovery.DiscoveryResponse) error {
+	if of := r.GetTypeUrl(); of != "" && of != typeURL {
+		return fmt.Errorf("an answer of the type %.200q is no limits", of)
+	}
 	documents, err := documentsOf(r.GetResources())
 	if err != nil {
 		return err

@@ -334,6 +334,7 @@ func TestAStateThatIsBrokenIsReportedAndReplaced(t *testing.T) {
 	for _, text := range []string{
 		"", "{", `{"resources": [{"@type": "type.googleapis.com/none.Such"}]}`,
 		`{"resources": [{"@type": "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"}]}`,
+		`{"typeUrl": "type.googleapis.com/envoy.config.cluster.v3.Cluster"}`,
 	} {
 		bubble(t, func(t *testing.T, m *management) {
 			state := filepath.Join(t.TempDir(), "xds.json")
