@@ -89,17 +89,22 @@ func (f *flights) land(ctx context.Context, d *decision) error {
 	return f.settle(ctx, endings)
 }
 
-// settle carries out endings, whatever becomes of the request.
+// settle carries out endings, whatever becomes of the request. Both the backend and the fallback may
+// have lent the units.
 func (f *flights) settle(ctx context.Context, endings []backends.Ending) error {
 	if endings == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	settled := make([]limits.Settlement, len(endings))
 	if f.mirrors {
-		_ = call.Settle(ctx, f.fallback, endings, settled) // in this process it does not fail
+		_ = settle(ctx, f.fallback, endings) // in this process it does not fail
 	}
-	err := call.Settle(ctx, f.backend, endings, settled)
+	return settle(ctx, f.backend, endings)
+}
+
+// settle has b carry out endings, whatever becomes of the request.
+func settle(ctx context.Context, b backends.Backend, endings []backends.Ending) error {
+	settled := make([]limits.Settlement, len(endings))
+	err := call.Settle(context.WithoutCancel(ctx), b, endings, settled)
 	for i := range settled {
 		err = errors.Join(err, settled[i].Err)
 	}
@@ -113,8 +118,10 @@ func (f *flights) taken(ctx context.Context, d *decision, by Source) error {
 	switch {
 	case endings == nil:
 		return nil
-	case ctx.Err() != nil:
-		return f.settle(ctx, endings)
+	case ctx.Err() != nil && by == Fallback:
+		return settle(ctx, f.fallback, endings)
+	case ctx.Err() != nil: // the fallback does not know of these units
+		return settle(ctx, f.backend, endings)
 	case by == Backend && f.mirrors:
 		for i := range endings {
 			endings[i].Taken, endings[i].Final = 0, endings[i].Taken

@@ -143,6 +143,23 @@ func TestAProxyThatLeavesHoldsNothing(t *testing.T) {
 	}
 }
 
+// The fallback is told what the backend has lent once the proxy has the answer. A proxy that leaves
+// takes no units of others from it, even without a holder.
+func TestAProxyThatLeavesTakesNothingFromTheFallback(t *testing.T) {
+	backend := &distant{Memory: memory.MustNew(memory.Options{})}
+	proxy := &leaving{backend, func() {}}
+	file := strings.Replace(flying, "concurrent 1, hold_time: 1m}}", "concurrent 2, hold_time: 1m}}", 1)
+	service := newService(t, file, proxy)
+	service.Decide(t.Context(), ask(t, "user=a model=m"))
+	ctx, leave := context.WithCancel(t.Context())
+	proxy.leave = leave
+	service.Decide(ctx, ask(t, "user=a model=m"))
+	backend.fails = true
+	if got := said(service.Decide(t.Context(), ask(t, "user=a model=m +0"))); got != "ok: 1 of 2/unknown" {
+		t.Error(got)
+	}
+}
+
 // When the backend fails, the fallback knows what is in flight.
 func TestAFallbackKnowsWhatIsInFlight(t *testing.T) {
 	testrun.NeedsMiniredis(t)
