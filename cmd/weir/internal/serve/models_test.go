@@ -66,6 +66,26 @@ func modelled(t *testing.T, name string, app http.Handler, lines []string, chang
 	return s
 }
 
+func TestTheGuideOfModelsShowsItsFiles(t *testing.T) {
+	files := blocksOf(t, "../../../../docs/envoy-models.md")
+	for name, file := range map[string]string{
+		"mcp.yaml": "mcp/limits.yaml", "models.yaml": "models/limits/limits.yaml",
+	} {
+		if shown := files[name]; shown != example(t, file) {
+			t.Errorf("%s: the guide shows\n%s", name, shown)
+		}
+	}
+	for name, file := range map[string]string{
+		"mcp-actions.yaml": "mcp/envoy.yaml", "mcp-filter.yaml": "mcp/envoy.yaml",
+		"models-actions.yaml": "models/envoy.yaml",
+	} {
+		_, part, _ := strings.Cut(files[name], "\n")
+		if part == "" || !strings.Contains(flat(example(t, file)), flat(part)) {
+			t.Errorf("%s: the guide shows\n%s", name, part)
+		}
+	}
+}
+
 // posts sends a body as JSON, with fields and their values, and returns the status and the answer.
 func (s *system) posts(path, key, body string, fields ...string) (int, string) {
 	s.t.Helper()
@@ -138,6 +158,7 @@ func TestARealEnvoyLimitsEachTool(t *testing.T) {
 		"another name first":     {strings.Replace(search, `"name"`, `"name":"weather","name"`, 1), nil, false},
 		"another name last":      {strings.Replace(search, `}}}`, `},"name":"weather"}}`, 1), nil, false},
 		"further params":         {strings.TrimSuffix(search, "}") + `,"params":{"name":"weather"}}`, nil, false},
+		"a name in capitals":     {strings.Replace(search, `"name"`, `"NAME"`, 1), nil, true},
 		"a batch":                {"[" + search + "]", nil, false},
 		"two messages":           {search + weather, nil, false},
 		"no version":             {strings.Replace(search, `"jsonrpc":"2.0",`, "", 1), nil, false},
@@ -170,13 +191,37 @@ func TestARealEnvoyLimitsEachTool(t *testing.T) {
 	}
 }
 
-// Why the guide leaves attribute_source out.
-func TestARealEnvoyBelievesAForgedNameIfToldTo(t *testing.T) {
-	const bounds = "max_request_body_size: 1048576\n                      reject_duplicate_keys: true"
-	s := modelled(t, "mcp", http.HandlerFunc(tools), nil, bounds, "attribute_source: HEADERS")
-	for range 6 {
-		s.runs(fmt.Sprintf(toolCall, "search"), "key-of-ann", `"ran":"search","for":"ann"`,
-			"Mcp-Name", "weather", "Mcp-Method", "tools/call")
+// Each line of the guide closes a way around the limit.
+func TestWithoutALineOfTheGuideAToolHasNoLimit(t *testing.T) {
+	const (
+		bound    = "\n                      max_request_body_size: 1048576"
+		twice    = "\n                      reject_duplicate_keys: true"
+		nameless = `path: [{key: params}, {key: name}]}, default_value: "-"`
+	)
+	search := fmt.Sprintf(toolCall, "search")
+	for name, way := range map[string]struct {
+		line, instead, body string
+		fields              []string
+	}{
+		"HEADERS": {bound + twice, "\n                      attribute_source: HEADERS", search,
+			[]string{"Mcp-Name", "weather", "Mcp-Method", "tools/call"}},
+		"traffic_mode": {"traffic_mode: REJECT_NO_MCP", "traffic_mode: PASS_THROUGH", search,
+			[]string{"Content-Type", "text/plain"}},
+		"reject_duplicate_keys": {twice, "", strings.TrimSuffix(search, "}") + `,"params":{"name":"weather"}}`, nil},
+		"default_value": {nameless, strings.TrimSuffix(nameless, `, default_value: "-"`),
+			strings.Replace(search, `"name"`, `"NAME"`, 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := modelled(t, "mcp", http.HandlerFunc(tools), nil, way.line, way.instead)
+			for range 6 {
+				s.runs(way.body, "key-of-ann", `"for":"ann"`, way.fields...)
+			}
+		})
+	}
+	s := modelled(t, "mcp", http.HandlerFunc(tools), nil, bound, "")
+	long := strings.Replace(search, "[1]", "["+strings.Repeat("1,", 5000)+"1]", 1)
+	if status, text := s.posts("/mcp", "key-of-ann", long); status != 400 {
+		t.Error(status, text)
 	}
 }
 
@@ -316,6 +361,11 @@ func answers(hold <-chan struct{}) http.HandlerFunc {
 				w.Header().Set("Content-Type", "text/plain")
 			case "is long":
 				fmt.Fprint(w, strings.Repeat(" ", 3<<20))
+			case "is longer":
+				fmt.Fprint(w, strings.Repeat(" ", 9<<20))
+			case "is compressed":
+				w.Header().Set("Content-Encoding", "gzip")
+				fmt.Fprint(w, "\x1f\x8b")
 			}
 			fmt.Fprintf(w, `{"model":%q,"usage":%s}`, ask.Model, usage)
 			return
@@ -398,6 +448,10 @@ func TestARealEnvoyChargesWhatAnswersTell(t *testing.T) {
 	s.has("1402", "35996", "2")
 	s.asks(`{"model":"small","does":"is long"}`, 200)
 	s.has("1383", "32995", "2")
+	s.asks(`{"model":"large","does":"is longer"}`, 500)
+	s.has("1283", "31995", "2")
+	s.asks(`{"model":"small","does":"is compressed"}`, 200, "Accept-Encoding", "gzip")
+	s.has("1183", "30995", "2")
 
 	// Two are in flight. Denied requests cost nothing.
 	flights := make(chan *http.Response)
@@ -420,24 +474,24 @@ func TestARealEnvoyChargesWhatAnswersTell(t *testing.T) {
 	for range 3 {
 		s.asks(`{"model":"small"}`, 429)
 	}
-	s.has("1383", "32995", "0")
+	s.has("1183", "30995", "0")
 	second.Body.Close() // its client leaves, and pays the estimate
-	s.has("1375", "31995", "1")
+	s.has("1175", "29995", "1")
 	close(hold)
 	io.Copy(io.Discard, first.Body)
 	first.Body.Close()
-	s.has("1356", "28994", "2")
+	s.has("1156", "26994", "2")
 
-	for left := 28994 - 3001; left > 0; left -= 3001 {
+	for n := 1; n < 9; n++ { // 19 units and 3,001 tokens each
 		s.asks(`{"model":"small"}`, 200)
-		s.has(fmt.Sprint(1356-19*((28994-left)/3001)), fmt.Sprint(left), "2")
+		s.has(fmt.Sprint(1156-19*n), fmt.Sprint(26994-3001*n), "2")
 	}
-	s.asks(`{"model":"small"}`, 200) // the last one passes the limit: what it costs is known at its end
-	s.has("1166", "0", "2")
+	s.asks(`{"model":"small"}`, 200) // passes the limit: what it costs is known at its end
+	s.has("985", "0", "2")
 	for range 3 {
 		s.asks(`{"model":"small"}`, 429)
 	}
-	s.has("1166", "0", "2")
+	s.has("985", "0", "2")
 	if status, _ := s.posts("/", "key-of-blue", `{"model":"small"}`); status != 200 {
 		t.Error(status)
 	}
