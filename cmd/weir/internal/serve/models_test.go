@@ -16,13 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/internal/proof/freeport"
 	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 // modelled starts weir and Envoy in front of app, as examples/envoy/NAME says, with changes of the
 // limits and of envoy.yaml. Limits hold for a year: no test waits for the turn of an hour.
-func modelled(t *testing.T, name string, app http.Handler, lines []string, changes ...string) *system {
+func modelled(t *testing.T, name string, app http.Handler, lines []string,
+	changes ...string) *system {
 	t.Helper()
 	path := testrun.Program(t, "envoy")
 	if minorOf(t, path) < 40 {
@@ -50,7 +52,8 @@ func modelled(t *testing.T, name string, app http.Handler, lines []string, chang
 		}
 		s.write("limits/"+filepath.Base(file), strings.NewReplacer(lines...).Replace(string(text)))
 	}
-	s.weir = start(t, Config{Paths: []string{limits}, Drain: time.Second})
+	s.weir = start(t, Config{Paths: []string{limits}, Drain: time.Second,
+		Descriptors: envoy.RateLimitOptions{Fields: name == "models"}})
 	server := httptest.NewServer(app)
 	t.Cleanup(server.Close)
 	address, err := freeport.Address()
@@ -136,12 +139,14 @@ func (s *system) runs(body, key, want string, fields ...string) {
 	}
 }
 
-const toolCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{"a":[1]}}}`
+const toolCall = `{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
+	`"params":{"name":%q,"arguments":{"a":[1]}}}`
 
 // A tool has its limit, whatever a client writes into fields and bodies.
 func TestARealEnvoyLimitsEachTool(t *testing.T) {
 	s := modelled(t, "mcp", http.HandlerFunc(tools), nil)
 	search, weather := fmt.Sprintf(toolCall, "search"), fmt.Sprintf(toolCall, "weather")
+	with := func(part, instead string) string { return strings.Replace(search, part, instead, 1) }
 	for range 3 {
 		s.runs(search, "key-of-ann", `"ran":"search","for":"ann"`)
 	}
@@ -150,20 +155,21 @@ func TestARealEnvoyLimitsEachTool(t *testing.T) {
 		fields []string
 		denied bool // by an error for its id; otherwise by status 400
 	}{
-		"as before":              {search, nil, true},
-		"a forged Mcp-Name":      {search, []string{"Mcp-Name", "weather", "Mcp-Method", "tools/call"}, true},
+		"as before": {search, nil, true},
+		"a forged Mcp-Name": {search,
+			[]string{"Mcp-Name", "weather", "Mcp-Method", "tools/call"}, true},
 		"a forged X-User":        {search, []string{"X-User", "bob"}, true},
-		"an escape":              {strings.Replace(search, "search", `se\u0061rch`, 1), nil, true},
-		"a name in arguments":    {strings.Replace(search, `{"a"`, `{"name":"weather","a"`, 1), nil, true},
-		"another name first":     {strings.Replace(search, `"name"`, `"name":"weather","name"`, 1), nil, false},
-		"another name last":      {strings.Replace(search, `}}}`, `},"name":"weather"}}`, 1), nil, false},
-		"further params":         {strings.TrimSuffix(search, "}") + `,"params":{"name":"weather"}}`, nil, false},
-		"a name in capitals":     {strings.Replace(search, `"name"`, `"NAME"`, 1), nil, true},
+		"an escape":              {with("search", `se\u0061rch`), nil, true},
+		"a name in arguments":    {with(`{"a"`, `{"name":"weather","a"`), nil, true},
+		"another name first":     {with(`"name"`, `"name":"weather","name"`), nil, false},
+		"another name last":      {with(`}}}`, `},"name":"weather"}}`), nil, false},
+		"further params":         {with(`]}}}`, `]}},"params":{"name":"weather"}}`), nil, false},
+		"a name in capitals":     {with(`"name"`, `"NAME"`), nil, true},
 		"a batch":                {"[" + search + "]", nil, false},
 		"two messages":           {search + weather, nil, false},
-		"no version":             {strings.Replace(search, `"jsonrpc":"2.0",`, "", 1), nil, false},
+		"no version":             {with(`"jsonrpc":"2.0",`, ""), nil, false},
 		"another type":           {search, []string{"Content-Type", "text/plain"}, false},
-		"a body above the bound": {strings.Replace(search, "1", strings.Repeat("1", 1<<20), 1), nil, false},
+		"a body above the bound": {with("1", strings.Repeat("1", 1<<20)), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, text := s.posts("/mcp", "key-of-ann", call.body, call.fields...)
@@ -175,8 +181,9 @@ func TestARealEnvoyLimitsEachTool(t *testing.T) {
 						Message string
 					}
 				}
-				if err := json.Unmarshal([]byte(text), &answer); status != 200 || err != nil || answer.ID != 7 ||
-					answer.Error.Code != 429 || !strings.HasPrefix(answer.Error.Message, "Too many requests: retry in ") {
+				err := json.Unmarshal([]byte(text), &answer)
+				if status != 200 || err != nil || answer.ID != 7 || answer.Error.Code != 429 ||
+					!strings.HasPrefix(answer.Error.Message, "Too many requests: retry in ") {
 					t.Error(status, text)
 				}
 			} else if status != 400 {
@@ -207,14 +214,22 @@ func TestWithoutALineOfTheGuideAToolHasNoLimit(t *testing.T) {
 			[]string{"Mcp-Name", "weather", "Mcp-Method", "tools/call"}},
 		"traffic_mode": {"traffic_mode: REJECT_NO_MCP", "traffic_mode: PASS_THROUGH", search,
 			[]string{"Content-Type", "text/plain"}},
-		"reject_duplicate_keys": {twice, "", strings.TrimSuffix(search, "}") + `,"params":{"name":"weather"}}`, nil},
+		"reject_duplicate_keys": {twice, "",
+			strings.Replace(search, `]}}}`, `]}},"params":{"name":"weather"}}`, 1), nil},
+		"forwarding": {"forwarding: {header: x-user, hide", "forwarding: {hide", search,
+			[]string{"X-User", ""}},
 		"default_value": {nameless, strings.TrimSuffix(nameless, `, default_value: "-"`),
 			strings.Replace(search, `"name"`, `"NAME"`, 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := modelled(t, "mcp", http.HandlerFunc(tools), nil, way.line, way.instead)
-			for range 6 {
-				s.runs(way.body, "key-of-ann", `"for":"ann"`, way.fields...)
+			for i := range 6 {
+				user := "ann"
+				if name == "forwarding" {
+					user = fmt.Sprint("user-", i)
+					way.fields[1] = user
+				}
+				s.runs(way.body, "key-of-ann", `"for":"`+user+`"`, way.fields...)
 			}
 		})
 	}
@@ -269,7 +284,8 @@ func TestRealClientsOfMCPReadADenialOfEnvoy(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range [][]string{
 		{"python3", "-m", "pip", "install", "-q", "--target", dir, "mcp==2.3.0"},
-		{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir, "@modelcontextprotocol/sdk@1.32.2"},
+		{"npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir,
+			"@modelcontextprotocol/sdk@1.32.2"},
 	} {
 		if out, err := testrun.Command(t, command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command[0], err, out)
@@ -287,8 +303,8 @@ func TestRealClientsOfMCPReadADenialOfEnvoy(t *testing.T) {
 			out, err := client.CombinedOutput()
 			lines := strings.Split(string(out), "\n")
 			if err != nil || len(lines) < 5 || strings.TrimSpace(lines[0]) != "search found" ||
-				!strings.HasPrefix(lines[3], "search error ") || !strings.Contains(lines[3], "Too many requests: retry in ") ||
-				lines[4] != "weather sunny" {
+				!strings.HasPrefix(lines[3], "search error ") ||
+				!strings.Contains(lines[3], "Too many requests: retry in ") || lines[4] != "weather sunny" {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -302,7 +318,8 @@ func scripted(t *testing.T, name string, env ...string) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := testrun.Command(t, "python3", "../../../../examples/envoy/"+name+"/server.py", portOf(address))
+	path := "../../../../examples/envoy/" + name + "/server.py"
+	server := testrun.Command(t, "python3", path, portOf(address))
 	server.Env = append(os.Environ(), env...)
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
@@ -345,7 +362,8 @@ func answers(hold <-chan struct{}) http.HandlerFunc {
 			Stream        bool
 			StreamOptions any `json:"stream_options"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&ask); err != nil || r.Header.Get("Accept-Encoding") != "" {
+		err := json.NewDecoder(r.Body).Decode(&ask)
+		if err != nil || r.Header.Get("Accept-Encoding") != "" {
 			http.Error(w, "no", http.StatusBadRequest)
 			return
 		}
@@ -392,14 +410,15 @@ func answers(hold <-chan struct{}) http.HandlerFunc {
 func (s *system) has(budget, tokens, requests string) {
 	s.t.Helper()
 	left, want := []string(nil), []string{budget, tokens, requests}
+	const red = `{"entries":[{"key":"team","value":"red"}`
 	for end := time.Now().Add(time.Minute); !slices.Equal(left, want); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatalf("%q are left, want %q", left, want)
 		}
 		response, err := http.Post("http://"+s.weir.check+"/json", "application/json", strings.NewReader(
-			`{"domain":"models","descriptors":[{"entries":[{"key":"team","value":"red"}],"hitsAddend":"0"},`+
-				`{"entries":[{"key":"team","value":"red"},{"key":"tokens","value":"all"}],"hitsAddend":"0"},`+
-				`{"entries":[{"key":"team","value":"red"},{"key":"at-once","value":"requests"}],"hitsAddend":"0"}]}`))
+			`{"domain":"models","descriptors":[`+red+`],"hitsAddend":"0"},`+
+				red+`,{"key":"tokens","value":"all"}],"hitsAddend":"0"},`+
+				red+`,{"key":"at-once","value":"requests"}],"hitsAddend":"0"}]}`))
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -425,7 +444,7 @@ func (s *system) asks(body string, want int, fields ...string) {
 	}
 }
 
-// Tokens, money and what is in flight are charged as answers tell, and as an estimate if they do not.
+// Tokens and money are charged as answers tell, or as an estimate.
 func TestARealEnvoyChargesWhatAnswersTell(t *testing.T) {
 	hold := make(chan struct{})
 	s := modelled(t, "models", answers(hold), []string{"concurrent 20", "concurrent 2",
@@ -455,7 +474,7 @@ func TestARealEnvoyChargesWhatAnswersTell(t *testing.T) {
 
 	// Two are in flight. Denied requests cost nothing.
 	flights := make(chan *http.Response)
-	const waits = `{"model":"small","does":"waits","stream":true,"stream_options":{"include_usage":true}}`
+	const waits = `{"model":"small","does":"waits","stream":true,"stream_options":{}}`
 	for range 2 {
 		go func() {
 			r, _ := http.NewRequest("POST", s.url+"/v1/chat/completions", strings.NewReader(waits))
@@ -492,13 +511,23 @@ func TestARealEnvoyChargesWhatAnswersTell(t *testing.T) {
 		s.asks(`{"model":"small"}`, 429)
 	}
 	s.has("985", "0", "2")
+	r, _ := http.NewRequest("POST", s.url, strings.NewReader(`{"model":"small"}`))
+	r.Header.Set("Authorization", "Bearer key-of-red")
+	denied, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied.Body.Close()
+	if denied.StatusCode != 429 || denied.Header.Get("Retry-After") == "" {
+		t.Error(denied.StatusCode, denied.Header)
+	}
 	if status, _ := s.posts("/", "key-of-blue", `{"model":"small"}`); status != 200 {
 		t.Error(status)
 	}
 }
 
-// Why the guide reads tokens by other filters: ai_protocol_manager publishes them as typed metadata,
-// which formats do not see. If this fails, the guide becomes simpler.
+// Why the guide reads tokens by other filters: ai_protocol_manager publishes them as typed
+// metadata, which formats do not see. If this fails, the guide becomes simpler.
 func TestNoLimitSeesTheTokensOfAIProtocolManager(t *testing.T) {
 	text := example(t, "models/envoy.yaml")
 	from := strings.Index(text, "                  - name: envoy.filters.http.set_metadata")
