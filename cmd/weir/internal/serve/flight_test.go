@@ -194,6 +194,14 @@ func (a *airport) atLeast(of *atomic.Int64, n int64) {
 	}
 }
 
+// flat returns lines without their indentation.
+func flat(text string) (all string) {
+	for line := range strings.Lines(text) {
+		all += strings.TrimLeft(line, " ")
+	}
+	return all
+}
+
 func TestTheGuideShowsTheFilesOfTheExamples(t *testing.T) {
 	files := blocks(t)
 	for name, file := range map[string]string{
@@ -203,12 +211,6 @@ func TestTheGuideShowsTheFilesOfTheExamples(t *testing.T) {
 		if shown := files[name]; shown != example(t, file) {
 			t.Errorf("%s: the guide shows\n%s", name, shown)
 		}
-	}
-	flat := func(text string) (all string) { // without indentation
-		for line := range strings.Lines(text) {
-			all += strings.TrimLeft(line, " ")
-		}
-		return all
 	}
 	_, route, _ := strings.Cut(files["route.yaml"], "\n")
 	if shown := flat(route); shown == "" || !strings.Contains(flat(example(t, "flight/envoy.yaml")), shown) {

@@ -23,9 +23,11 @@ import (
 const guide = "../../../../docs/gateway.md"
 
 // blocks returns the files that the guide shows, by the names in their first lines.
-func blocks(t *testing.T) map[string]string {
+func blocks(t *testing.T) map[string]string { return blocksOf(t, guide) }
+
+func blocksOf(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(guide)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
