@@ -6,6 +6,7 @@
 # is set, and does not follow the rate: a client that was quiet for so long is forgotten with
 # all that it used. What the default keeps is a rate of a burst in three minutes or faster.
 set -euo pipefail
+version=v5.4.5
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -13,7 +14,7 @@ cat >go.mod <<'M'
 module finding
 go 1.25.0
 M
-go get github.com/labstack/echo/v5@v5.4.5 2>/dev/null
+go get "github.com/labstack/echo/v5@$version" >/dev/null 2>&1
 cat >hour_test.go <<'G'
 package finding
 

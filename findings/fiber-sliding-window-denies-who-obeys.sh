@@ -2,10 +2,11 @@
 # Fiber 3.5.0 (2026-11-29), limiter middleware with SlidingWindow, 3 requests in 4 seconds.
 # Guess: who waits as long as Retry-After says is served, perhaps a second late.
 # Seen: a key that took three at once is told 4 seconds, comes back after them and is denied
-# again (told 1 or 4), and is served 8 seconds after the first denial: twice the window. The
+# again (told 1 or 4), and is served 8 or 9 seconds after the first denial: twice the window. The
 # wait told is the rest of a window; the share that the window before still weighs is not in
 # it. A denial tells no limit, remaining or reset.
 set -euo pipefail
+version=v3.5.0
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -13,7 +14,7 @@ cat >go.mod <<'M'
 module finding
 go 1.25.0
 M
-go get github.com/gofiber/fiber/v3@v3.5.0 2>/dev/null
+go get "github.com/gofiber/fiber/v3@$version" >/dev/null 2>&1
 cat >main.go <<'G'
 package main
 

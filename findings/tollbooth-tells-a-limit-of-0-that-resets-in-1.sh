@@ -7,6 +7,7 @@
 # X-Rate-Limit-Limit says 0.02. A client that believes the fields comes back each second,
 # sixty times too often. There is no Retry-After.
 set -euo pipefail
+version=v7.0.2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
@@ -14,7 +15,7 @@ cat >go.mod <<'M'
 module finding
 go 1.25.0
 M
-go get github.com/didip/tollbooth/v7@v7.0.2 2>/dev/null
+go get "github.com/didip/tollbooth/v7@$version" >/dev/null 2>&1
 cat >main.go <<'G'
 package main
 
