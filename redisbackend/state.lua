@@ -243,7 +243,7 @@ local units = {
   [''] = 1, k = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000,
 }
 
--- amountOf returns the number in a text such as "100", "90s" or "h". It returns nil if there is none.
+-- amountOf returns the number in a text such as "100", "90s" or "h", and nil for any other text.
 local function amountOf(text)
   local n, unit = match(text, '^(%d*)(%a?)$')
   if text ~= '' and units[unit] then

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	"github.com/weir-go/weir/gateway/descriptors"
-	"github.com/weir-go/weir/internal/proof/testrun"
 )
 
 const spending = `
@@ -90,20 +89,11 @@ var budgets = []example{
 }
 
 func TestBudgetsAreCharged(t *testing.T) {
-	for _, c := range budgets {
-		synctest.Test(t, func(t *testing.T) { c.run(t, newService(t, c.file, nil)) })
-	}
+	runInMemory(t, budgets)
 }
 
 func TestBudgetsAreChargedInRedis(t *testing.T) {
-	testrun.NeedsMiniredis(t)
-	for _, c := range budgets {
-		synctest.Test(t, func(t *testing.T) {
-			backend := startRedis(t)
-			c.run(t, newService(t, c.file, backend))
-			backend.end()
-		})
-	}
+	runInRedis(t, budgets)
 }
 
 func TestMetricsOfABudgetAreInItsUnit(t *testing.T) {

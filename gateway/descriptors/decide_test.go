@@ -435,17 +435,25 @@ var cases = []example{
 }
 
 func TestAnswersAreThoseOfTheDocuments(t *testing.T) {
-	for _, c := range cases {
-		synctest.Test(t, func(t *testing.T) { c.run(t, newService(t, c.file, nil)) })
-	}
+	runInMemory(t, cases)
 	if len(cases) < 60 {
 		t.Errorf("%d cases", len(cases))
 	}
 }
 
 func TestAnswersOfRedisAreTheSame(t *testing.T) {
+	runInRedis(t, cases)
+}
+
+func runInMemory(t *testing.T, examples []example) {
+	for _, c := range examples {
+		synctest.Test(t, func(t *testing.T) { c.run(t, newService(t, c.file, nil)) })
+	}
+}
+
+func runInRedis(t *testing.T, examples []example) {
 	testrun.NeedsMiniredis(t)
-	for _, c := range cases {
+	for _, c := range examples {
 		synctest.Test(t, func(t *testing.T) {
 			backend := startRedis(t)
 			c.run(t, newService(t, c.file, backend))

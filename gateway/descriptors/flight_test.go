@@ -84,20 +84,11 @@ var flights = []example{
 }
 
 func TestRequestsInFlightAreCounted(t *testing.T) {
-	for _, c := range flights {
-		synctest.Test(t, func(t *testing.T) { c.run(t, newService(t, c.file, nil)) })
-	}
+	runInMemory(t, flights)
 }
 
 func TestRequestsInFlightAreCountedInRedis(t *testing.T) {
-	testrun.NeedsMiniredis(t)
-	for _, c := range flights {
-		synctest.Test(t, func(t *testing.T) {
-			backend := startRedis(t)
-			c.run(t, newService(t, c.file, backend))
-			backend.end()
-		})
-	}
+	runInRedis(t, flights)
 }
 
 // The end of a request may reach another process than its beginning.
