@@ -1,0 +1,86 @@
+package conform
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/weir-go/weir/headers"
+	"github.com/weir-go/weir/keyfuncs"
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/nethttp"
+)
+
+// stated are checks that state a bound if all is well.
+var stated = []string{"interval", "retry-after", "reset", "options", "key-ipv6", "restart", "store", "memory"}
+
+// allHold fails the test unless every check of a report holds or states a bound that it may state.
+// applies is how many checks must apply.
+func allHold(t *testing.T, r *Report, applies int) {
+	t.Helper()
+	for _, one := range r.Results {
+		if one.Verdict == Fails || one.Verdict == Bound && !slices.Contains(stated, one.Check) {
+			t.Errorf("%s: %s: %s\n%q", one.Check, one.Verdict, one.Found, one.Evidence)
+		}
+	}
+	if n := len(r.Results) - r.Count(Skips); n < applies {
+		for _, one := range r.Results {
+			t.Logf("%s: %s: %s", one.Check, one.Verdict, one.Found)
+		}
+		t.Errorf("%d checks apply, want %d", n, applies)
+	}
+}
+
+func TestAFaultlessFakeKeepsAll(t *testing.T) {
+	allHold(t, runFake(t, fakeProfile(t, "store: redis"), none), 21)
+	allHold(t, runFake(t, fakeProfile(t, "key: address"), none), 17)
+	allHold(t, runFake(t, fakeProfile(t, "key: address in X-Forwarded-For"), none), 20)
+	allHold(t, runFake(t, fakeProfile(t, "key: none"), none), 12)
+}
+
+// The server does not say by which algorithm it counts.
+func TestAServerThatNamesNoAlgorithmKeepsAll(t *testing.T) {
+	p := fakeProfile(t)
+	p.Named = false
+	named := fakeProfile(t)
+	allHold(t, runServer(t, p, none, func(s *store, _ bool) http.Handler {
+		return &fake{profile: named, store: s}
+	}), 18)
+}
+
+// weirs are servers of weir by algorithm.
+var weirs = []limits.Limit{
+	limits.FixedWindow(limits.Per(10, 2e9)),
+	limits.AnchoredWindow(limits.Per(10, 2e9)),
+	limits.SlidingWindow(limits.Per(10, 2e9)),
+	limits.SlidingLog(limits.Per(10, 2e9)),
+	limits.TokenBucket(limits.Per(10, 2e9), 10),
+	limits.TokenBucket(limits.Per(10, 2e9), 25),
+	limits.LeakyBucket(limits.Per(10, 2e9), 5),
+}
+
+func TestWeirKeepsAll(t *testing.T) {
+	for _, limit := range weirs {
+		for _, format := range []headers.Format{headers.IETF, headers.Draft7, headers.Draft6, headers.DeltaSeconds} {
+			t.Run(limit.Algorithm().String()+" "+format.String(), func(t *testing.T) {
+				field := map[headers.Format]string{headers.IETF: "draft-11", headers.Draft7: "draft-7",
+					headers.Draft6: "draft-6", headers.DeltaSeconds: "x-ratelimit"}[format]
+				p := fakeProfile(t, "fields: [retry-after, "+field+"]")
+				p.Limit = limit
+				limiter := func(*store, bool) http.Handler {
+					return nethttp.MustNew(nethttp.Config{
+						Headers: headers.Options{Formats: []headers.Format{format}},
+						Rules:   []nethttp.Rule{{Name: "per-key", Limit: limit, Key: keyfuncs.Header("X-API-Key")}},
+					}).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+				}
+				var only []string
+				for _, c := range Checks() {
+					if c.part == together {
+						only = append(only, c.Name)
+					}
+				}
+				allHold(t, runServer(t, p, none, limiter, only...), 15)
+			})
+		}
+	}
+}
