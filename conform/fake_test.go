@@ -101,9 +101,9 @@ func (s *fakeInstance) memory() (int64, bool) {
 	used.mu.Lock()
 	defer used.mu.Unlock()
 	if s.host.fault == forgetsNothing {
-		return 10e6 + 200*int64(used.ever), true
+		return 10e6 + keySize*int64(used.ever), true
 	}
-	return 10e6 + 200*int64(min(used.ever, manyKeys)), true
+	return 10e6 + keySize*int64(min(used.ever, fewKeys)), true
 }
 
 func (s *fakeInstance) restart(context.Context) error {
@@ -145,6 +145,11 @@ func (s *fakeInstance) from(local netip.Addr, http2 bool) http.RoundTripper {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+const (
+	fewKeys = 3000  // in place of manyKeys
+	keySize = 10000 // bytes of a key
+)
 
 // fault is a mistake that a fake makes on purpose.
 type fault string
@@ -419,7 +424,7 @@ func runServer(t *testing.T, p *Profile, f fault, open func(s *store, first bool
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHost{open: open, fault: f, random: rand.New(rand.NewPCG(1, 2))}
 		var err error
-		if report, err = run(t.Context(), p, h, Options{Seed: 1, Only: only}); err != nil {
+		if report, err = run(t.Context(), p, h, Options{Seed: 1, Only: only, keys: fewKeys}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -306,7 +306,7 @@ func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	}
 	if wrong || list.Malformed() || members == 0 {
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a List such as "+
-			"%q (RFC 9651, section 3.1)", strings.Join(lines, ", "), `"default";r=9;t=60`)}
+			`"default";r=9;t=60 (RFC 9651, section 3.1)`, strings.Join(lines, ", "))}
 	}
 	if quotas, windows := policies(h, structured.String, &problems); len(quotas) > 0 {
 		t.limit, t.window = quotas[0], windows[0]

@@ -146,7 +146,7 @@ func fill(t *trial, within time.Duration) (sent, failed int) {
 	}
 	for end := time.Now().Add(within); t.ctx.Err() == nil && time.Now().Before(end); {
 		next <- t.client()
-		if t.keys.Load()%manyKeys == 0 {
+		if t.keys.Load()%uint64(t.many) == 0 {
 			break
 		}
 	}

@@ -38,8 +38,8 @@ func (e *exact) take(at time.Time, n int64) limits.Decision {
 	return d
 }
 
-// fits reports whether a unit is left at an instant, and takes none.
-func (e *exact) fits(at time.Time) bool { return e.take(at, 0).Remaining > 0 }
+// left returns how many units are left at an instant, and takes none.
+func (e *exact) left(at time.Time) int64 { return e.take(at, 0).Remaining }
 
 // difference is the first answer that no instants of the requests explain.
 type difference struct {
@@ -57,6 +57,11 @@ type difference struct {
 // possible, so the least is left: a denied request for which one is left is wrong. Under a limit
 // that never has less left if requests come earlier, both are certain. Anchored windows are not
 // such a limit: differ judges a key until an answer may belong to either of two windows.
+//
+// A request that the late run cannot admit was decided earlier than that, or others before it were.
+// The late run then has too little. A window or a log forgets that after two periods, and no denial
+// is judged before. A bucket has at most its capacity, so the late one lacks less than a unit: until
+// it has been empty for the time of a unit, two have to be left.
 func differ(limit limits.Limit, answers []exchange) (found *difference, judged int, err error) {
 	early, err := newExact(limit)
 	if err != nil {
@@ -67,12 +72,12 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 		return nil, 0, err
 	}
 	rate := limit.Rate()
-	// After so long nothing of a request counts.
-	forgotten := max(2*rate.Period, time.Duration(int64(rate.Period)*limit.Burst()/rate.Units)+rate.Period)
+	unit := rate.Period / time.Duration(rate.Units)
 	anchored := limit.Algorithm() == limits.AlgorithmAnchoredWindow
 	var (
 		blindUntil        time.Time // denials before it are not judged
-		earlyEnd, lateEnd time.Time // of the window
+		lacking           bool      // the late run of a bucket lacks a part of a unit
+		earlyEnd, lateEnd time.Time // when the key is fresh
 	)
 	for i, x := range answers {
 		from, to := x.sent.Add(-clockGrain), x.answered.Add(clockGrain)
@@ -84,7 +89,11 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 		}
 		judged++
 		if x.denied() {
-			if !from.Before(blindUntil) && late.fits(from) {
+			least := int64(1)
+			if lacking {
+				least = 2
+			}
+			if !from.Before(blindUntil) && late.left(from) >= least {
 				return &difference{i, "denied, though a unit is left"}, judged, nil
 			}
 			continue
@@ -97,10 +106,13 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 			d = early.take(at, 1)
 		}
 		earlyEnd = time.UnixMicro(d.At).Add(d.ResetAfter)
+		if from.After(lateEnd.Add(unit)) {
+			lacking = false
+		}
 		if d = late.take(to, 1); !d.Allowed {
-			// It was decided before its latest instant, or others before it were.
-			blindUntil = to.Add(forgotten)
-			continue
+			if lacking = limit.Algorithm().HasBurst(); !lacking {
+				blindUntil = to.Add(2 * rate.Period)
+			}
 		}
 		lateEnd = time.UnixMicro(d.At).Add(d.ResetAfter)
 	}

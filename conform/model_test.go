@@ -19,7 +19,7 @@ func answersOf(t *testing.T, random *rand.Rand, limit limits.Limit, n int) (answ
 	}
 	now := time.Unix(1_800_000_000, int64(random.IntN(1e9)))
 	for range n {
-		now = now.Add(leastGap + time.Duration(random.ExpFloat64()*float64(200*time.Millisecond)))
+		now = now.Add(leastGap + time.Duration(random.ExpFloat64()*float64(100*time.Millisecond)))
 		x := exchange{sent: now, denial: 429, status: 200}
 		now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
 		if !server.take(now, 1).Allowed {

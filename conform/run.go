@@ -22,6 +22,8 @@ type Options struct {
 	// Log gets what the commands of the profile print, and a line when a check has ended. nil:
 	// nothing.
 	Log io.Writer
+
+	keys int // of each half of the check of memory; 0: manyKeys
 }
 
 // Run starts the server of a profile, makes the checks and ends the server. It takes about a minute.

@@ -57,13 +57,15 @@ func checkSyntax(t *trial) outcome {
 	if len(all) == 0 {
 		return skips("the profile lists no fields")
 	}
-	var found []string
+	var found, kinds []string
 	answers, o := readHundred(t, func(x *exchange) {
 		for _, d := range all {
 			_, _, problems := d.read(x.header, x.denied())
 			for _, p := range problems {
-				if p = fmt.Sprintf("%s (%s)", p, d.source); !slices.Contains(found, p) {
-					found = append(found, p)
+				p = fmt.Sprintf("%s (%s)", p, d.source)
+				// One with other numbers is of the same kind.
+				if kind := strings.Map(withoutDigits, p); !slices.Contains(kinds, kind) {
+					kinds, found = append(kinds, kind), append(found, p)
 				}
 			}
 		}
@@ -78,6 +80,14 @@ func checkSyntax(t *trial) outcome {
 			with(found[:min(len(found), 8)]...)
 	}
 	return holds("%s in %d answers are well-formed", strings.Join(t.profile.Fields, ", "), answers)
+}
+
+// withoutDigits is a mapping that drops digits.
+func withoutDigits(c rune) rune {
+	if c >= '0' && c <= '9' {
+		return -1
+	}
+	return c
 }
 
 // checkQuota compares the told limit and window with the promise.

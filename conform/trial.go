@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -24,6 +25,7 @@ type trial struct {
 	prefix  string     // of its keys
 	first   uint64     // of its addresses
 	keys    atomic.Uint64
+	many    int // keys of each half of the check of memory
 	sent    atomic.Int64
 }
 
@@ -37,6 +39,7 @@ func newTrial(ctx context.Context, check string, seed uint64, r *runner) *trial 
 	return &trial{
 		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
 		random: rand.New(rand.NewPCG(seed, name.Sum64())),
+		many:   cmp.Or(r.options.keys, manyKeys),
 		prefix: fmt.Sprintf("conform-%x-%s-", seed, check),
 		first:  uint64(indexOf(check)+1) * addressesOfCheck,
 	}
