@@ -144,11 +144,9 @@ func fill(t *trial, within time.Duration) (sent, failed int) {
 			}
 		})
 	}
-	for end := time.Now().Add(within); t.ctx.Err() == nil && time.Now().Before(end); {
+	end := time.Now().Add(within)
+	for n := 0; n < t.many && t.ctx.Err() == nil && time.Now().Before(end); n++ {
 		next <- t.client()
-		if t.keys.Load()%uint64(t.many) == 0 {
-			break
-		}
 	}
 	close(next)
 	all.Wait()
