@@ -100,7 +100,7 @@ func ExampleChecks() {
 }
 
 func ExampleCheck() {
-	var c conform.Check = conform.Checks()[0]
+	c := conform.Checks()[0]
 	fmt.Println(c.Name)
 	fmt.Println(c.Says)
 	fmt.Println(c.Source)

@@ -47,7 +47,8 @@ func TestAProfileIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.Limit.String() != "token-bucket 10/2s burst 20" || !p.Named || p.folder != "a" || p.Denied != 503 ||
-		p.Key != (Key{FromForwarded, "X-Real-Ip"}) || p.CountsDenied != Yes || p.Store != "redis" || p.Send.Get("Host") != "a.example" {
+		p.Key != (Key{FromForwarded, "X-Real-Ip"}) || p.CountsDenied != Yes || p.Store != "redis" ||
+		p.Send.Get("Host") != "a.example" {
 		t.Errorf("got %+v", p)
 	}
 }

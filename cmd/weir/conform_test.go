@@ -37,7 +37,8 @@ func TestConformSaysByItsExitCodeWhetherChecksHold(t *testing.T) {
 	for allows, code := range map[int64]int{3: exitDone, 4: exitFound} {
 		var out, errOut bytes.Buffer
 		page := filepath.Join(t.TempDir(), "report.html")
-		args := []string{"conform", "--only", "burst,key-apart", "--html", page, "--json", "--seed", "7", profileOf(t, allows)}
+		args := []string{"conform", "--only", "burst,key-apart", "--html", page, "--json", "--seed", "7",
+			profileOf(t, allows)}
 		if got := run(args, nil, &out, &errOut); got != code {
 			t.Errorf("%d allowed: exit code %d, want %d: %s%s", allows, got, code, &out, &errOut)
 		}
