@@ -364,12 +364,35 @@ func (p *Profile) burst() int { return int(p.Limit.Burst()) }
 // isBucket reports whether units come back one by one.
 func (p *Profile) isBucket() bool { return p.Named && p.Limit.Algorithm().HasBurst() }
 
-// refill returns how many units may have come back within d.
+// isSteady reports whether what is used up comes back all at once, or each unit a period after it was
+// used.
+func (p *Profile) isSteady() bool {
+	switch p.Limit.Algorithm() {
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmSlidingLog:
+		return p.Named
+	}
+	return false
+}
+
+// refill returns how many units may have come back within d, one by one.
 func (p *Profile) refill(d time.Duration) int {
-	if p.Named && !p.isBucket() {
+	if p.isSteady() {
 		return 0
 	}
 	return int(int64(d) * p.Limit.Rate().Units / int64(p.period()))
+}
+
+// mayTurn reports whether a window may turn within d, so that a count says nothing. Windows that follow
+// the clock do not turn for half a period after [trial.afterTurn]. Those of a server that names no
+// algorithm turn at any time: checks try several times within a small part of a period.
+func (p *Profile) mayTurn(d time.Duration) bool {
+	switch {
+	case !p.Named:
+		return d > p.period()/20
+	case p.Limit.Algorithm() == limits.AlgorithmFixedWindow && !p.aligned():
+		return d > p.period()/20
+	}
+	return d > p.period()/3
 }
 
 // aligned reports whether windows turn with the clock of this machine.
