@@ -99,6 +99,35 @@ func ExampleChecks() {
 	// Output: retry-after: a request at the time that Retry-After tells is admitted
 }
 
+func ExampleCheck() {
+	c := conform.Checks()[0]
+	fmt.Println(c.Name)
+	fmt.Println(c.Says)
+	fmt.Println(c.Source)
+	// Output:
+	// burst
+	// 64 requests at once on a fresh key admit exactly the burst of the limit
+	// the promise of the profile
+}
+
+func ExampleOptions() {
+	server, profile := served()
+	defer server.Close()
+	report, err := conform.Run(context.Background(), profile, conform.Options{Seed: 7, Only: []string{"head"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(report.Seed, report.Results[0].Found)
+	// Output: 7 HEAD counts as GET does, and is denied with status 429
+}
+
+func ExampleSource() {
+	_, profile := served()
+	fmt.Println(profile.Key.From == conform.FromHeader, profile.Key.Field)
+	// Output: true X-Api-Key
+}
+
 // report is one as Run returns it.
 var report = &conform.Report{
 	Name: "mine 1.2", Limit: "fixed-window 10/2s", Key: "address", Seed: 7, Took: 9 * time.Second,
@@ -134,6 +163,17 @@ func ExampleReport_HTML() {
 	report.HTML(&page)
 	fmt.Println(strings.Contains(page.String(), "<title>mine 1.2 – weir conform</title>"))
 	// Output: true
+}
+
+func ExampleReport() {
+	text, _ := json.Marshal(report.Results[1])
+	fmt.Println(string(text)[:45])
+	// Output: {"check":"status","verdict":"does not hold","
+}
+
+func ExampleReport_OK() {
+	fmt.Println(report.OK())
+	// Output: false
 }
 
 func ExampleReport_Count() {

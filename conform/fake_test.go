@@ -16,9 +16,10 @@ import (
 	"time"
 )
 
-// fakeHost is a host of servers in this process. Between sending, decision and answer up to a
-// millisecond passes each.
+// fakeHost is a host of servers in this process. Between sending, decision and answer passes a time by
+// chance, up to late each.
 type fakeHost struct {
+	late   time.Duration
 	open   func(shared *store, first bool) http.Handler // makes a server
 	shared *store
 	fault  fault
@@ -86,7 +87,7 @@ func (h *fakeHost) close() {}
 
 func (h *fakeHost) pause() {
 	h.mu.Lock()
-	d := time.Duration(h.random.IntN(1000)) * time.Microsecond
+	d := time.Duration(h.random.Int64N(int64(h.late)))
 	h.mu.Unlock()
 	time.Sleep(d)
 }
@@ -421,10 +422,17 @@ func runFake(t *testing.T, p *Profile, f fault, only ...string) (report *Report)
 func runServer(t *testing.T, p *Profile, f fault, open func(s *store, first bool) http.Handler, only ...string,
 ) (report *Report) {
 	t.Helper()
+	h := &fakeHost{open: open, fault: f, random: rand.New(rand.NewPCG(1, 2)), late: time.Millisecond}
+	return runHost(t, p, h, Options{Seed: 1, Only: only})
+}
+
+// runHost makes checks of a host, in a bubble.
+func runHost(t *testing.T, p *Profile, h *fakeHost, options Options) (report *Report) {
+	t.Helper()
+	options.keys = fewKeys
 	synctest.Test(t, func(t *testing.T) {
-		h := &fakeHost{open: open, fault: f, random: rand.New(rand.NewPCG(1, 2))}
 		var err error
-		if report, err = run(t.Context(), p, h, Options{Seed: 1, Only: only, keys: fewKeys}); err != nil {
+		if report, err = run(t.Context(), p, h, options); err != nil {
 			t.Fatal(err)
 		}
 	})

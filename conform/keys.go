@@ -4,28 +4,37 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
-// useUp uses up the limit of a client. o is the outcome of the check if that fails.
-func useUp(t *trial, c *client) (o outcome, ok bool) {
+// useUp uses up the limit of a client, and returns the denial. o is the outcome of the check if that
+// fails.
+func useUp(t *trial, c *client) (denial exchange, o outcome, ok bool) {
 	t.afterTurn(t.profile.period() / 2)
 	answers, denied := c.exhaust()
 	if !denied {
-		return t.undeniable(answers), false
+		return exchange{}, t.undeniable(answers), false
 	}
-	return outcome{}, true
+	return answers[len(answers)-1], outcome{}, true
 }
 
 // whileDenied sends a request right after a client was denied. A unit may come back in between, so it
-// tries three times until the request is not admitted.
+// tries several times until the request is not admitted.
 func whileDenied(t *trial, c *client, q request) (x exchange, o outcome, ok bool) {
-	for range 3 {
-		if o, ok = useUp(t, c); !ok {
+	p := t.profile
+	over := time.Duration(0)
+	for range min(5, p.units()) {
+		denial, o, ok := useUp(t, c)
+		if !ok {
 			return x, o, false
 		}
 		if x = c.do(q); !x.admitted() {
-			break
+			return x, outcome{}, true
 		}
+		over = max(over, took([]exchange{denial, x}))
+	}
+	if p.refill(10*over) > 0 || p.mayTurn(over) {
+		return x, skips("two requests took %s, too long to tell", seconds(over)), false
 	}
 	return x, outcome{}, true
 }
@@ -67,7 +76,7 @@ func checkApart(t *trial) outcome {
 			similar = append(similar, t.named(t.prefix+key))
 		}
 	}
-	if o, ok := useUp(t, base); !ok {
+	if _, o, ok := useUp(t, base); !ok {
 		return o
 	}
 	for _, c := range similar {
@@ -203,7 +212,7 @@ func checkLong(t *trial) outcome {
 		}
 		return holds("a request with a key of 10 kB is %s, and the server goes on", status)
 	}
-	if o, ok := useUp(t, first); !ok {
+	if _, o, ok := useUp(t, first); !ok {
 		return o
 	}
 	if x := second.get(); !x.admitted() {

@@ -34,14 +34,19 @@ func checkInstances(t *trial) outcome {
 			return fails("of %d requests to two servers at once on a fresh key %d are admitted, and not %d", n,
 				got.admitted, p.burst())
 		}
-		least = min(least, got.admitted-p.refill(took(answers)))
-		most = max(most, got.admitted)
+		over := took(answers)
+		if got.admitted > p.burst()+p.refill(over) && p.mayTurn(over) {
+			return skips("%d requests to two servers at once took %s, so a window may have turned meanwhile", n,
+				seconds(over))
+		}
+		least = min(least, got.admitted-p.refill(over))
+		most = max(most, got.admitted-p.refill(over))
 	}
 	switch {
 	case least > p.burst():
 		return fails("of %d requests to two servers at once on a fresh key %d or more are admitted, three times, and "+
 			"not %d", n, least, p.burst())
-	case most > p.burst()+p.refill(p.period()/2):
+	case most > p.burst():
 		return bound("of %d requests to two servers at once on a fresh key %d are admitted, and %d once: a window may "+
 			"turn meanwhile", n, least, most)
 	}
@@ -93,7 +98,8 @@ func checkStore(t *trial) outcome {
 
 const (
 	manyKeys = 100_000
-	fillTime = 12 * time.Second // for each half of the check
+	warmTime = 4 * time.Second  // with one key, so that the server has what it needs for itself
+	fillTime = 10 * time.Second // for each half of the check
 )
 
 // checkMemory sends with 100,000 keys, waits for the end of their time, and does so again.
@@ -102,15 +108,17 @@ func checkMemory(t *trial) outcome {
 	if !p.manyKeys() {
 		return skips("the server has one limit for all its clients")
 	}
-	before, ok := t.server.memory()
-	if !ok {
+	if _, ok := t.server.memory(); !ok {
 		return skips("the memory of the server is not known")
 	}
-	first, failed := fill(t, fillTime)
+	one := t.client()
+	fill(t, warmTime, func() *client { return one })
+	before, _ := t.server.memory()
+	first, failed := fill(t, fillTime, t.client)
 	after, _ := t.server.memory()
 	t.sleep(2*p.period() + p.drain() + time.Second)
 	rested, _ := t.server.memory()
-	second, failedToo := fill(t, fillTime)
+	second, failedToo := fill(t, fillTime, t.client)
 	again, _ := t.server.memory()
 	if first == 0 || second == 0 || failed+failedToo > (first+second)/100 {
 		return fails("%d of %d requests, each with a key of its own, are not admitted", failed+failedToo, first+second)
@@ -126,8 +134,8 @@ func checkMemory(t *trial) outcome {
 	return bound("%s: %.0f bytes a key", text, max(perKey, 0))
 }
 
-// fill sends a request with each of many keys, as many as it can in a time.
-func fill(t *trial, within time.Duration) (sent, failed int) {
+// fill sends a request by each of many clients, as many as it can in a time.
+func fill(t *trial, within time.Duration, by func() *client) (sent, failed int) {
 	const workers = 16
 	var mu sync.Mutex
 	next := make(chan *client)
@@ -144,11 +152,9 @@ func fill(t *trial, within time.Duration) (sent, failed int) {
 			}
 		})
 	}
-	for end := time.Now().Add(within); t.ctx.Err() == nil && time.Now().Before(end); {
-		next <- t.client()
-		if t.keys.Load()%uint64(t.many) == 0 {
-			break
-		}
+	end := time.Now().Add(within)
+	for n := 0; n < t.many && t.ctx.Err() == nil && time.Now().Before(end); n++ {
+		next <- by()
 	}
 	close(next)
 	all.Wait()
@@ -157,8 +163,21 @@ func fill(t *trial, within time.Duration) (sent, failed int) {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// checkRestart uses up a key, starts the server anew, and sends with the key again.
+// checkRestart uses up a key, starts the server anew, and sends with the key again. A window may turn
+// meanwhile, so it does so several times if a store does not seem to remember.
 func checkRestart(t *trial) outcome {
+	p := t.profile
+	var o outcome
+	for range 4 {
+		if o = restart(t); o.verdict != Fails {
+			return o
+		}
+		t.sleep(time.Duration(t.random.Int64N(int64(p.period()))))
+	}
+	return o
+}
+
+func restart(t *trial) outcome {
 	p := t.profile
 	c := t.client()
 	t.afterTurn(p.period())
@@ -175,18 +194,18 @@ func checkRestart(t *trial) outcome {
 	}
 	down := time.Since(began)
 	again := c.burst(p.burst() + 3)
-	got, over := count(again), again[0].answered.Sub(answers[0].sent)
+	got, over := count(again), took(append(answers, again...))
 	switch {
 	case got.failed > 0:
 		return fails("after a restart %d requests are neither admitted nor denied", got.failed).
 			with(failures(again)...)
 	case p.Store == "":
 		return bound("a restart takes %s, and then a key that was used up has %d admitted", seconds(down), got.admitted)
-	case over >= p.period()/2:
+	case got.admitted <= p.refill(over)+1:
+		return holds("a restart takes %s, and the store remembers", seconds(down))
+	case over > p.period()/3:
 		return skips("a restart takes %s, too long to tell whether the store remembers", seconds(down))
-	case got.admitted > p.refill(over)+1:
-		return fails("after a restart of %s a key that was used up has %d admitted: the store does not remember",
-			seconds(down), got.admitted)
 	}
-	return holds("a restart takes %s, and the store remembers", seconds(down))
+	return fails("after a restart of %s a key that was used up has %d admitted: the store does not remember",
+		seconds(down), got.admitted)
 }

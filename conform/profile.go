@@ -3,6 +3,7 @@ package conform
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/textproto"
 	"net/url"
@@ -28,7 +29,8 @@ type Profile struct {
 	// the server at URL runs already.
 	Start string
 
-	URL string // to which requests are sent, with $PORT for the port
+	URL  string      // to which requests are sent, with $PORT for the port
+	Send http.Header // fields of all requests beside the key; nil: none
 
 	// Limit is the promise. Without Named it has the rate that is promised, and no more is known.
 	Limit limits.Limit
@@ -104,6 +106,7 @@ const (
 //	counts-denied: false            # optional
 //	store: redis                    # optional
 //	prepare: npm ci                 # optional
+//	send: {Authorization: Basic eA} # optional, in all requests
 //
 // name is that of its file, whose folder is where the commands run. The error reports every mistake,
 // with its line and column.
@@ -163,6 +166,7 @@ var profileFields = []struct {
 	{"fields", false, (*profileReader).fields},
 	{"counts-denied", false, (*profileReader).countsDenied},
 	{"store", false, (*profileReader).store},
+	{"send", false, (*profileReader).send},
 }
 
 // mistake notes a mistake at n.
@@ -189,7 +193,7 @@ func (r *profileReader) read(root *document.Node) {
 			r.mistake(e.Name, "%s: is here twice: remove one", e.Name.Text)
 		case e.Value.IsNull():
 			r.mistake(e.Name, "%s: has no value: write one or remove the field", e.Name.Text)
-		case e.Value.Kind != document.Scalar && e.Name.Text != "fields":
+		case e.Value.Kind != document.Scalar && e.Name.Text != "fields" && e.Name.Text != "send":
 			r.mistake(e.Value, "%s: must be a text or a number (got %s)", e.Name.Text, e.Value.Describe())
 		default:
 			profileFields[i].read(r, e.Value)
@@ -327,6 +331,21 @@ func (r *profileReader) store(n *document.Node) {
 	r.profile.Store = n.Text
 }
 
+func (r *profileReader) send(n *document.Node) {
+	if n.Kind != document.Map {
+		r.mistake(n, "send: must be a map of fields, such as {Host: example.com} (got %s)", n.Describe())
+		return
+	}
+	r.profile.Send = make(http.Header)
+	for _, e := range n.Entries {
+		if e.Name.Text == "" || e.Value.Kind != document.Scalar || strings.ContainsAny(e.Name.Text, " :\r\n") {
+			r.mistake(e.Name, "send: must have names of fields with a text each (got %s)", e.Name.Describe())
+			continue
+		}
+		r.profile.Send.Set(e.Name.Text, e.Value.Text)
+	}
+}
+
 // listed returns words as "a, b or c".
 func listed(words []string) string {
 	last := len(words) - 1
@@ -345,12 +364,35 @@ func (p *Profile) burst() int { return int(p.Limit.Burst()) }
 // isBucket reports whether units come back one by one.
 func (p *Profile) isBucket() bool { return p.Named && p.Limit.Algorithm().HasBurst() }
 
-// refill returns how many units may have come back within d.
+// isSteady reports whether what is used up comes back all at once, or each unit a period after it was
+// used.
+func (p *Profile) isSteady() bool {
+	switch p.Limit.Algorithm() {
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmSlidingLog:
+		return p.Named
+	}
+	return false
+}
+
+// refill returns how many units may have come back within d, one by one.
 func (p *Profile) refill(d time.Duration) int {
-	if p.Named && !p.isBucket() {
+	if p.isSteady() {
 		return 0
 	}
 	return int(int64(d) * p.Limit.Rate().Units / int64(p.period()))
+}
+
+// mayTurn reports whether a window may turn within d, so that a count says nothing. Windows that follow
+// the clock do not turn for half a period after [trial.afterTurn]. Those of a server that names no
+// algorithm turn at any time: checks try several times within a small part of a period.
+func (p *Profile) mayTurn(d time.Duration) bool {
+	switch {
+	case !p.Named:
+		return d > p.period()/20
+	case p.Limit.Algorithm() == limits.AlgorithmFixedWindow && !p.aligned():
+		return d > p.period()/20
+	}
+	return d > p.period()/3
 }
 
 // aligned reports whether windows turn with the clock of this machine.

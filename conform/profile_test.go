@@ -25,6 +25,8 @@ func TestAProfileReportsEveryMistake(t *testing.T) {
 		"counts-denied: no":                    "counts-denied: must be true or false",
 		"store: memcached":                     "store: must be redis",
 		"store: redis":                         "store and prepare: need start",
+		"send: [a]":                            "send: must be a map of fields",
+		"send: {a b: c}":                       "send: must have names of fields with a text each",
 		"name: a\nname: b":                     "p.yaml:2:1: name: is here twice",
 		"name: {a: b}":                         "name: must be a text or a number (got a map)",
 		"key: address":                         "name: is required: add it",
@@ -40,12 +42,13 @@ func TestAProfileReportsEveryMistake(t *testing.T) {
 func TestAProfileIsRead(t *testing.T) {
 	p, err := Parse("a/p.yaml", []byte("name: n 1.2\nstart: ./n\nurl: http://127.0.0.1:$PORT/x\nlimit: 10/2s\n"+
 		"algorithm: gcra\nburst: 20\nkey: address in x-real-ip\ndenied: 503\nfields: retry-after\n"+
-		"counts-denied: true\nstore: redis\nprepare: make\n"))
+		"counts-denied: true\nstore: redis\nprepare: make\nsend: {host: a.example}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p.Limit.String() != "token-bucket 10/2s burst 20" || !p.Named || p.folder != "a" || p.Denied != 503 ||
-		p.Key != (Key{FromForwarded, "X-Real-Ip"}) || p.CountsDenied != Yes || p.Store != "redis" {
+		p.Key != (Key{FromForwarded, "X-Real-Ip"}) || p.CountsDenied != Yes || p.Store != "redis" ||
+		p.Send.Get("Host") != "a.example" {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -145,6 +145,10 @@ func (c *client) do(q request) exchange {
 		return x
 	}
 	r.Header.Set("User-Agent", "weir-conform")
+	for name, values := range c.trial.profile.Send {
+		r.Header[name] = values
+	}
+	r.Host = c.trial.profile.Send.Get("Host")
 	if field := c.trial.profile.Key.Field; field != "" && c.key != "" {
 		r.Header.Set(field, c.key)
 	}

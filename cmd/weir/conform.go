@@ -45,6 +45,7 @@ whether it keeps its promise. A profile says how it is started and what it promi
   counts-denied: false            # optional: what it says of denied requests
   store: redis                    # optional: it gets STORE, the URL of a redis-server
   prepare: npm ci                 # optional: runs once before the first start
+  send: {Authorization: Basic eA} # optional: header fields of all requests
 
 algorithm is fixed-window, whose windows follow the clock, anchored-window, whose windows
 begin with a request, sliding-window, sliding-log, token-bucket, leaky-bucket or gcra; the
