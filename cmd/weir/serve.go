@@ -142,6 +142,9 @@ it at once.`,
 		"the `mode` of unix sockets, in octal (default 0660 with --socket-group, else that of the umask)")
 	f.StringVar(&o.Socket.Group, "socket-group", "",
 		"the `group` of unix sockets, a name or a number: its members may connect")
+	f.DurationVar(&o.MaxConnectionAge, "max-connection-age", 0,
+		"have proxies open a new connection to --check and --grpc after this `time`, at least 1s, so that they "+
+			"spread over the processes of a new deployment")
 	f.DurationVar(&o.DrainDelay, "drain-delay", 0,
 		"at the end serve on for this `time`, not ready, until those who probe have seen it")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
@@ -156,6 +159,7 @@ it at once.`,
 		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis",
 		"redis-budget", "lease", "instances",
 		"max-keys", "xds", "node", "xds-tls-name", "socket-mode", "socket-group", "drain-delay", "drain",
+		"max-connection-age",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}

@@ -60,10 +60,13 @@ type Config struct {
 	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
-	DrainDelay  time.Duration // how long it goes on serving once it is not ready
-	Drain       time.Duration // how long requests have to end
-	Logger      *slog.Logger
-	Notify      string // the socket of systemd, which is told when the service is ready and ends; "": none
+
+	MaxConnectionAge time.Duration // of connections to Check and GRPC; 0: no end
+
+	DrainDelay time.Duration // how long it goes on serving once it is not ready
+	Drain      time.Duration // how long requests have to end
+	Logger     *slog.Logger
+	Notify     string // the socket of systemd, which is told when the service is ready and ends; "": none
 
 	Reload <-chan struct{} // for each value all files are read at once
 	Hurry  <-chan struct{} // once it is closed, DrainDelay and Drain are over
@@ -94,6 +97,10 @@ func (c *Config) validate() error {
 	}
 	errs = append(errs, c.Access.mistakes(c.Redis)...)
 	errs = append(errs, c.XDS.mistakes()...)
+	if c.MaxConnectionAge != 0 && c.MaxConnectionAge < time.Second {
+		errs = append(errs, fmt.Errorf(
+			"--max-connection-age must be at least 1s, or 0 for no end (got %v)", c.MaxConnectionAge))
+	}
 	if c.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
 	}
@@ -494,11 +501,11 @@ func (s *service) checks(l net.Listener) (server, error) {
 		mux.Handle("POST /json", envoy.JSON(s.limits, s.Descriptors))
 	}
 	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
-	return s.http(l, mux, s.certs), nil
+	return s.http(l, mux, s.certs, s.MaxConnectionAge), nil
 }
 
-// http returns a server whose connections all have time-outs.
-func (s *service) http(l net.Listener, handler http.Handler, certs *certificates) server {
+// http returns a server whose connections all have time-outs, and an age at most; 0: any.
+func (s *service) http(l net.Listener, handler http.Handler, certs *certificates, age time.Duration) server {
 	h := &http.Server{
 		Handler:           s.lastOnes(handler),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -510,6 +517,7 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 		TLSConfig:         certs.config(),
 	}
 	boundByBytes(h)
+	limitAge(h, age)
 	return server{
 		serve: func() error {
 			var err error
@@ -544,11 +552,14 @@ func (s *service) lastOnes(handler http.Handler) http.Handler {
 
 // grpc serves Envoy.
 func (s *service) grpc(l net.Listener) (server, error) {
-	options := envoy.ServerOptions(s.Logger)
+	var more []grpc.ServerOption
 	if config := s.certs.config(); config != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+		more = append(more, grpc.Creds(credentials.NewTLS(config)))
 	}
-	g := grpc.NewServer(options...)
+	g, err := envoy.NewServer(envoy.ServerOptions{Logger: s.Logger, MaxConnectionAge: s.MaxConnectionAge}, more...)
+	if err != nil {
+		return server{}, err
+	}
 	if s.limits != nil {
 		envoy.RegisterRateLimits(g, s.limits, s.Descriptors)
 	}
@@ -608,7 +619,7 @@ func (s *service) operator(l net.Listener) (server, error) {
 		return server{}, err
 	}
 	mux.Handle("/", page)
-	one := s.http(l, mux, nil)
+	one := s.http(l, mux, nil, 0)
 	one.last = true
 	return one, nil
 }

@@ -1130,7 +1130,7 @@ func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
 			listener := make(pipes)
 			one := s.http(listener,
-				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil)
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil, 0)
 			go one.serve()
 			client, served := net.Pipe()
 			listener <- served
@@ -1144,4 +1144,43 @@ func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 			one.end(t.Context())
 		})
 	}
+}
+
+func TestAnOldConnectionIsClosedAfterAWholeAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
+		listener := make(pipes)
+		one := s.http(listener,
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "decided") }), nil, time.Minute)
+		go one.serve()
+		dialled := 0
+		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			client, served := net.Pipe()
+			listener <- served
+			dialled++
+			return client, nil
+		}}
+		client := &http.Client{Transport: transport}
+		begun := time.Now()
+		for range 100 { // 99 s apart in all
+			response, err := client.Get("http://weir/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := io.ReadAll(response.Body); string(body) != "decided" || err != nil {
+				t.Errorf("after %v: %q, %v", time.Since(begun), body, err)
+			}
+			response.Body.Close()
+			if age := time.Since(begun); response.Close && (age < 54*time.Second || age > 67*time.Second) {
+				t.Errorf("closed after %v", age)
+			}
+			time.Sleep(time.Second)
+		}
+		if dialled != 2 {
+			t.Errorf("%d connections in 100 s, want 2", dialled)
+		}
+		transport.CloseIdleConnections()
+		close(listener)
+		one.end(t.Context())
+	})
 }
