@@ -115,6 +115,13 @@ it at once.`,
 		"how many keys the memory counts at once, without Redis or while it fails (a `number`; default 262144)")
 	f.BoolVar(&o.Descriptors.Fields, "fields", false,
 		"add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
+	f.StringVar(&o.FieldNames.Limit, "limit-field", "",
+		"the `name` of the field with the units of a limit; with one of these three names, checks have these fields "+
+			"in place of RateLimit and RateLimit-Policy (default RateLimit-Limit)")
+	f.StringVar(&o.FieldNames.Remaining, "remaining-field", "",
+		"the `name` of the field with the units that are left (default RateLimit-Remaining)")
+	f.StringVar(&o.FieldNames.Reset, "reset-field", "",
+		"the `name` of the field with the seconds until the limit is whole (default RateLimit-Reset)")
 	f.BoolVar(&o.Descriptors.Metadata, "metadata", false,
 		"add dynamic metadata to answers to descriptors")
 	f.BoolVar(&o.Descriptors.Shadow, "shadow", false,
@@ -159,7 +166,7 @@ it at once.`,
 		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis",
 		"redis-budget", "lease", "instances",
 		"max-keys", "xds", "node", "xds-tls-name", "socket-mode", "socket-group", "drain-delay", "drain",
-		"max-connection-age",
+		"max-connection-age", "limit-field", "remaining-field", "reset-field",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}

@@ -35,6 +35,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	weir "github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/keyfuncs"
@@ -285,6 +286,25 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 	got, _ := json.Marshal(response.DynamicMetadata.AsMap())
 	if string(got) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestTheFieldsHaveNamesOfOnesOwn(t *testing.T) {
+	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{
+		Fields: true, Names: gateway.MustNewNames("X-Quota", "X-Quota-Left", "X-Quota-Reset"),
+	})
+	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range response.ResponseHeadersToAdd {
+		got = append(got, f.Key)
+	}
+	if want := "X-Quota X-Quota-Left X-Quota-Reset Retry-After"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

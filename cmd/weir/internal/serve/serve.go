@@ -60,6 +60,7 @@ type Config struct {
 	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
+	FieldNames  FieldNames // of Descriptors.Fields, and of the fields of checks
 
 	MaxConnectionAge time.Duration // of connections to Check and GRPC; 0: no end
 
@@ -97,6 +98,9 @@ func (c *Config) validate() error {
 	}
 	errs = append(errs, c.Access.mistakes(c.Redis)...)
 	errs = append(errs, c.XDS.mistakes()...)
+	if _, err := c.FieldNames.parse(); err != nil {
+		errs = append(errs, err)
+	}
 	if c.MaxConnectionAge != 0 && c.MaxConnectionAge < time.Second {
 		errs = append(errs, fmt.Errorf(
 			"--max-connection-age must be at least 1s, or 0 for no end (got %v)", c.MaxConnectionAge))
@@ -134,6 +138,7 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
+	config.Descriptors.Names, _ = config.FieldNames.parse()
 	s := &service{Config: config, counters: stats.New(stats.Options{Logger: config.Logger})}
 	ending := time.Time{}
 	defer func() { // once all else has ended
@@ -264,7 +269,7 @@ func (s *service) load() error {
 		return err
 	}
 	if policyPath == "" {
-		return nil
+		return s.FieldNames.suits(s.Descriptors)
 	}
 	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{AnyServer: true}); err != nil {
 		return err
@@ -273,6 +278,9 @@ func (s *service) load() error {
 		return err
 	}
 	fields := headers.Options{MaxPromise: s.MaxPromise}
+	if s.FieldNames != (FieldNames{}) {
+		fields.Formats, fields.Custom = []headers.Format{headers.Draft6}, s.Descriptors.Names.Rename
+	}
 	if s.Bots {
 		fields.Body = headers.Bots
 	}
