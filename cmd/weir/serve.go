@@ -54,6 +54,9 @@ elsewhere, or one that contradicts itself, is answered 503.
 --operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
 and /readyz. An address may be a unix socket, as in unix:/run/weir.sock. "" turns one off.
 
+OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry have a span of each
+check sent to a collector. Without them there are none.
+
 SIGHUP has all files read at once. A unit of systemd may be of Type=notify.
 
 SIGTERM and interrupt end the service: it is not ready from then on, closes its listeners
@@ -184,7 +187,7 @@ func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")
 	}
-	o.Notify = os.Getenv("NOTIFY_SOCKET")
+	o.Notify, o.Version = os.Getenv("NOTIFY_SOCKET"), version()
 	var handler slog.Handler = slog.NewTextHandler(c.ErrOrStderr(), nil)
 	if o.logJSON {
 		handler = slog.NewJSONHandler(c.ErrOrStderr(), nil)

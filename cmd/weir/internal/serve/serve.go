@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/cmd/weir/internal/tracing"
 	"github.com/weir-go/weir/cmd/weir/internal/xds"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
@@ -67,6 +68,7 @@ type Config struct {
 	DrainDelay time.Duration // how long it goes on serving once it is not ready
 	Drain      time.Duration // how long requests have to end
 	Logger     *slog.Logger
+	Version    string // of this program, for traces
 	Notify     string // the socket of systemd, which is told when the service is ready and ends; "": none
 
 	Reload <-chan struct{} // for each value all files are read at once
@@ -118,6 +120,7 @@ func (c *Config) validate() error {
 type service struct {
 	Config
 	counters  *stats.Stats
+	tracer    *tracing.Tracer               // nil: the environment asks for no spans
 	policy    *policy.Policy[*http.Request] // nil: no policy file
 	status    *policy.Status
 	limiter   *nethttp.Limiter
@@ -245,6 +248,9 @@ func (s *service) load() error {
 	if err != nil {
 		return err
 	}
+	if err := s.trace(); err != nil {
+		return err
+	}
 	policyPath, limitPaths := found.policy, found.limits
 	s.newcomers = newcomers{directories: found.others, policy: policyPath, logger: s.Logger}
 	shared, counted, fallback, err := s.backends()
@@ -253,7 +259,7 @@ func (s *service) load() error {
 	}
 	options := descriptors.Options{
 		Backend: counted, Fallback: fallback, Instances: s.Instances,
-		MaxPromise: s.MaxPromise, Logger: s.Logger,
+		MaxPromise: s.MaxPromise, Observe: s.tracer.Observe(), Logger: s.Logger,
 	}
 	switch {
 	case limitPaths != nil && s.XDS.Address != "":
@@ -287,7 +293,7 @@ func (s *service) load() error {
 	s.limiter, err = nethttp.New(nethttp.Config{
 		Rules: s.policy.Rules(), Backend: shared, Fallback: fallback, Instances: s.Instances,
 		Headers:  fields,
-		Observer: s.counters.Limiter("checks"), Logger: s.Logger,
+		Observer: s.tracer.Observer(s.counters.Limiter("checks")), Logger: s.Logger,
 	})
 	if err != nil {
 		return err
@@ -297,6 +303,30 @@ func (s *service) load() error {
 	if _, sheds := s.policy.Shed(); sheds {
 		s.Logger.Warn("serve: shed of the policy has no effect here: a check sees no request in flight", "file", policyPath)
 	}
+	return nil
+}
+
+// flushing is how long spans have to reach their collector once all else has ended.
+const flushing = 3 * time.Second
+
+// trace makes the tracer, which ends last.
+func (s *service) trace() (err error) {
+	counts := "memory"
+	if s.Redis != "" {
+		counts = "redis"
+	}
+	s.tracer, err = tracing.New(tracing.Config{
+		Version: s.Version, Backend: counts, Shadow: s.Descriptors.Shadow, Logger: s.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, func() error {
+		ctx, cancel := s.within(flushing)
+		defer cancel()
+		s.tracer.Close(ctx)
+		return nil
+	})
 	return nil
 }
 
@@ -503,10 +533,10 @@ func (s *service) checks(l net.Listener) (server, error) {
 		if err != nil {
 			return server{}, err
 		}
-		mux.Handle("/check", check)
+		mux.Handle("/check", s.tracer.Handler("/check", check))
 	}
 	if s.limits != nil {
-		mux.Handle("POST /json", envoy.JSON(s.limits, s.Descriptors))
+		mux.Handle("POST /json", s.tracer.Handler("/json", envoy.JSON(s.limits, s.Descriptors)))
 	}
 	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
 	return s.http(l, mux, s.certs, s.MaxConnectionAge), nil
@@ -560,7 +590,7 @@ func (s *service) lastOnes(handler http.Handler) http.Handler {
 
 // grpc serves Envoy.
 func (s *service) grpc(l net.Listener) (server, error) {
-	var more []grpc.ServerOption
+	more := s.tracer.ServerOptions()
 	if config := s.certs.config(); config != nil {
 		more = append(more, grpc.Creds(credentials.NewTLS(config)))
 	}
@@ -667,15 +697,8 @@ func (s *service) tell(w http.ResponseWriter, well bool) {
 
 // drain ends the servers: those that decide at once, and then the others.
 func (s *service) drain(servers []server) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.Drain)
+	ctx, cancel := s.within(s.Drain)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.Hurry:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	for _, last := range []bool{false, true} {
 		var group sync.WaitGroup
 		for _, one := range servers {
@@ -685,4 +708,17 @@ func (s *service) drain(servers []server) {
 		}
 		group.Wait()
 	}
+}
+
+// within returns a context that ends after a time, or at once if the service is to hurry.
+func (s *service) within(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	go func() {
+		select {
+		case <-s.Hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
