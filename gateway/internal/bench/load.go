@@ -44,9 +44,6 @@ func callers(names []string, over int) load {
 	}
 }
 
-// decides reports whether s has limits: it does unless it is a floor.
-func (s *server) decides() bool { return s.name != "nothing" && s.name != "no limit" }
-
 // together calls ask on so many goroutines, one call after the other, and returns how long each
 // call took.
 func together(many int, ask func(i, j int)) []time.Duration {
