@@ -50,7 +50,8 @@ func TestOneKeyGetsALimitOfItsOwnUntilAnEnd(t *testing.T) {
 		body := `{"Key":"192.0.2.7","Limit":"3/day","Until":"90m","Why":"ticket\n 7"}`
 		w := s.send("PUT", client7, body)
 		var v overrideView
-		if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != http.StatusCreated || w.Header().Get("ETag") == "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != http.StatusCreated ||
+			w.Header().Get("ETag") == "" {
 			t.Fatalf("%d %v %s, %v", w.Code, w.Header(), w.Body, err)
 		}
 		until := time.Now().Add(90 * time.Minute).UTC().Format(time.RFC3339Nano)
@@ -134,7 +135,7 @@ func TestARuleIsOverriddenByItsPath(t *testing.T) {
 		if v := s.snapshot().Rules[0]; v.Mode != "enforce" || v.Limit != "sliding-window 6/1d" {
 			t.Errorf("%+v", v)
 		}
-		if got := s.overrides(); len(got) != 1 || got[0].Key != "" || got[0].ID != "" || got[0].Limit != "sliding-window 6/1d" {
+		if got := s.overrides(); len(got) != 1 || got[0].Key+got[0].ID != "" || got[0].Limit != "sliding-window 6/1d" {
 			t.Errorf("listed: %+v", got)
 		}
 		if w := s.send("DELETE", path, ""); w.Code != http.StatusNoContent {
@@ -214,7 +215,7 @@ func TestOverridesThatCannotBeSayWhatToDo(t *testing.T) {
 		{"PUT", client7, `{"Key":"192.0.2.8","Limit":"3/day"}`, 400, "must be the digest of Key"},
 		{"PUT", client7, `{"Key":"192.0.2.7","Mode":"shadow"}`, 422, "mode: is that of all keys"},
 		{"PUT", client7, `{"Key":"192.0.2.7","Limit":"concurrent 3"}`, 422, "concurrency limit"},
-		{"PUT", "/api/overrides/api/per-client/" + digestOf(long), `{"Key":"` + long + `","Limit":"3/day"}`, 400, "1024 bytes"},
+		{"PUT", "/api/overrides/api/per-client/" + digestOf(long), `{"Key":"` + long + `","Limit":"3/s"}`, 400, "1024 by"},
 		{"PUT", "/api/overrides/api/at%20once%2For%20so/" + digestOf("k"), `{"Key":"k","Limit":"3/day"}`, 422, "concurrency"},
 		{"GET", "/api/overrides/api/at%20once%2For%20so", "", 404, "no such override"},
 		{"DELETE", "/api/overrides/api/per-client", "", 404, "no such override"},
@@ -228,7 +229,8 @@ func TestOverridesThatCannotBeSayWhatToDo(t *testing.T) {
 			Title, Detail, Error string
 			Status               int
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != row.status || problem.Status != row.status ||
+		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != row.status ||
+			problem.Status != row.status ||
 			problem.Title != http.StatusText(row.status) || !strings.Contains(problem.Detail, row.text) ||
 			problem.Error != problem.Detail || w.Header().Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s %.60s %.60s: %d %s, want %d %q", row.method, row.path, row.body, w.Code, w.Body, row.status, row.text)
@@ -317,7 +319,8 @@ func TestTheEndOfAnOverrideIsLoggedOnce(t *testing.T) {
 		s.send("PUT", client7, `{"Key":"192.0.2.7","Limit":"3/day","Until":"1m"}`)
 		s.send("DELETE", client7, "") // is logged as a change
 		shadow := core.Shadow
-		if err := s.limit.Override("per-client", core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err != nil {
+		o := core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}
+		if err := s.limit.Override("per-client", o); err != nil {
 			t.Fatal(err)
 		}
 		pass(2 * time.Minute)

@@ -84,7 +84,8 @@ func TestAnOverrideOfAKeyIsOfThatKeyAlone(t *testing.T) {
 		t.Errorf("%d requests that take one unit under each of two rules, want 3", got)
 	}
 	err := l.OverrideKey("b", "ann", core.Override{Limit: perDay(7), Until: later})
-	if err == nil || !strings.Contains(err.Error(), `rule "a" has the same scope`) || strings.Contains(err.Error(), "ann") {
+	if err == nil || !strings.Contains(err.Error(), `rule "a" has the same scope`) ||
+		strings.Contains(err.Error(), "ann") {
 		t.Errorf("two limits of one key: %v", err)
 	}
 	if err := l.OverrideKey("a", "ann", core.Override{}); err != nil || len(l.KeyOverrides("a")) != 0 {

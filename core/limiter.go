@@ -183,8 +183,8 @@ func (l *Limiter[R]) PeekEach(ctx context.Context, requests iter.Seq[R]) iter.Se
 // ExplainKey returns the decision that a request of one unit would have now under a rule and a key,
 // and takes nothing. Under a limit that counts values, the request has a new value. The key is a
 // result of the rule's Key. limit is the limit of the key if the rule has a LimitFor; otherwise
-// pass the zero Limit, which is that of an [Limiter.OverrideKey] if there is one. It returns an error if there is no such rule, it has no limit, or the
-// backend fails.
+// pass the zero Limit, which is that of an [Limiter.OverrideKey] if there is one. It returns an error
+// if there is no such rule, it has no limit, or the backend fails.
 func (l *Limiter[R]) ExplainKey(ctx context.Context, rule, key string,
 	limit limits.Limit) (limits.Decision, error) {
 	return l.book.current.Load().explainKey(ctx, rule, key, limit)

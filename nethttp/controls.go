@@ -58,8 +58,9 @@ func (c Controls[R]) Explain(r R) core.Outcome { return c.gate.Explain(r) }
 
 // ExplainKey returns the decision that a request of one unit would have now under one rule and a
 // key, and takes no units. key is a result of the rule's key function. limit is for rules with a
-// LimitFor; zero: that of an override of the key, or the rule's limit. It returns an error if there is no such rule, if the rule is
-// disabled, if the rule has a LimitFor and limit is zero, or if the backend fails.
+// LimitFor; zero: that of an override of the key, or the rule's limit. It returns an error if there
+// is no such rule, if the rule is disabled, if the rule has a LimitFor and limit is zero, or if the
+// backend fails.
 func (c Controls[R]) ExplainKey(
 	ctx context.Context, rule, key string, limit limits.Limit,
 ) (limits.Decision, error) {
