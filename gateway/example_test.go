@@ -47,7 +47,7 @@ func ExampleNewNames() {
 	// Output:
 	// X-Quota X-Quota-Left RateLimit-Reset
 	// gateway: name of the field "remaining": "x-quota" is the name of another one: choose another
-	// gateway: name of the field "reset": "Content-Length" has another meaning for clients or proxies: choose another, such as X-RateLimit-Limit
+	// gateway: name of the field "reset": "Content-Length" has another meaning: choose another, such as X-RateLimit-Limit
 }
 
 func ExampleNames_Rename() {

@@ -120,7 +120,7 @@ func validateFieldName(name string) error {
 	lower := strings.ToLower(name)
 	if slices.Contains(taken, lower) ||
 		slices.ContainsFunc(takenPrefixes, func(prefix string) bool { return strings.HasPrefix(lower, prefix) }) {
-		return fmt.Errorf("%q has another meaning for clients or proxies: choose another, such as X-RateLimit-Limit", name)
+		return fmt.Errorf("%q has another meaning: choose another, such as X-RateLimit-Limit", name)
 	}
 	return nil
 }

@@ -25,9 +25,11 @@ func TestNamesOfFieldsThatCannotBeAreReportedTogether(t *testing.T) {
 		{"X Limit", "X:Left", "X-Rés", []string{`"limit": must be letters`, `"remaining": must be`, `"reset": must be`}},
 		{"\x00", "\r\n", "a\tb", []string{`"limit"`, `"remaining"`, `"reset"`}},
 		{strings.Repeat("x", 65), "", "", []string{"at most 64 bytes (got 65)"}},
-		{"Content-Length", "TRANSFER-ENCODING", "connection", []string{`"Content-Length" has another`, `"TRANSFER-ENCODING"`, `"connection"`}},
+		{"Content-Length", "TRANSFER-ENCODING", "connection",
+			[]string{`"Content-Length" has another`, `"TRANSFER-ENCODING"`, `"connection"`}},
 		{"Retry-After", "Grpc-Status", "Set-Cookie", []string{`"Retry-After"`, `"Grpc-Status"`, `"Set-Cookie"`}},
-		{"RateLimit", "RateLimit-Policy", "X-Envoy-Ratelimited", []string{`"RateLimit"`, `"RateLimit-Policy"`, `"X-Envoy-Ratelimited"`}},
+		{"RateLimit", "RateLimit-Policy", "X-Envoy-Ratelimited",
+			[]string{`"RateLimit"`, `"RateLimit-Policy"`, `"X-Envoy-Ratelimited"`}},
 		{"X-A", "x-a", "X-A", []string{`"remaining": "x-a" is the name of another`, `"reset": "X-A" is the name`}},
 		{"", "ratelimit-limit", "", []string{`"remaining": "ratelimit-limit" is the name of another`}},
 	} {

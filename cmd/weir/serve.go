@@ -88,6 +88,9 @@ it at once.`,
 	f.StringSliceVar(&o.OperatorHosts, "operator-host", nil,
 		"serve the operator's page and metrics under this `name`, too, and not only under localhost; "+
 			"may be there several times")
+	f.BoolVar(&o.OperatorChanges, "operator-changes", false,
+		"let people and programs on this machine change rules and limits of keys for a time, on the operator's page "+
+			"and by PUT and DELETE")
 	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
 	f.IntVar(&o.DeniedStatus, "denied-status", 0,

@@ -769,7 +769,7 @@ func TestAnOldConnectionEndsAndLosesNoCall(t *testing.T) {
 			}
 		}
 		conn.Close()
-		server.Stop()
 		close(listener)
+		server.Stop()
 	})
 }

@@ -251,6 +251,9 @@ func startSelf(what string) *server {
 	return start(what, "", addresses, nil, self, "-as", what+"@"+address)
 }
 
+// decides reports whether s has limits: it does unless it is a floor.
+func (s *server) decides() bool { return s.name != "nothing" && s.name != "no limit" }
+
 // nothing is a server that decides nothing: what gRPC itself costs.
 type nothing struct {
 	ratelimit.UnimplementedRateLimitServiceServer

@@ -45,6 +45,7 @@ type Config struct {
 
 	Check, GRPC, Operator string   // addresses; "": none
 	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
+	OperatorChanges       bool     // whether people and programs on this machine may change rules
 	Proxies               []string
 	DeniedStatus          int
 	Bots                  bool          // denied checks have the members of headers.Bots
@@ -652,7 +653,9 @@ func (s *service) operator(l net.Listener) (server, error) {
 	if s.limiter != nil {
 		sources.Limiters, sources.Policy = map[string]admin.Limiter{"checks": s.limiter}, s.status
 	}
-	page, err := admin.New(local, sources, admin.Options{Hosts: hosts, Logger: s.Logger})
+	page, err := admin.New(local, sources, admin.Options{
+		Hosts: hosts, Changes: s.OperatorChanges, Logger: s.Logger,
+	})
 	if err != nil {
 		return server{}, err
 	}
@@ -677,14 +680,15 @@ func underHosts(hosts []string, handler http.Handler) http.Handler {
 	})
 }
 
-// local lets people on this machine see the operator's page. A unix socket has no others.
+// local lets people on this machine see the operator's page, and change rules if Config.OperatorChanges
+// is set. A unix socket has no others.
 func local(r *http.Request) (admin.Person, error) {
 	listener, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	peer, err := keyfuncs.Peer(r)
 	if unix := listener != nil && listener.Network() == "unix"; !unix && (err != nil || !peer.IsLoopback()) {
 		return admin.Person{}, errors.New("the operator's page is for this machine")
 	}
-	return admin.Person{Name: "operator"}, nil
+	return admin.Person{Name: "operator", MayChange: true}, nil
 }
 
 func (s *service) tell(w http.ResponseWriter, well bool) {
