@@ -16,7 +16,6 @@ import (
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
@@ -287,7 +286,7 @@ func serve(text string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	server := envoy.MustNewServer(envoy.ServerOptions{})
 	if what == "nothing" {
 		ratelimit.RegisterRateLimitServiceServer(server, nothing{})
 	} else {

@@ -227,7 +227,32 @@ var scripts = map[string]func(t *testing.T, text string){
 		}
 		go io.Copy(io.Discard, log)
 		out := bash(t, strings.ReplaceAll(text, "http://127.0.0.1:8081", page))
-		if strings.Contains(out, `{"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+		if strings.Contains(out, `"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+			t.Errorf("the page answers\n%s", out)
+		}
+	},
+	"page=http://127.0.0.1:6070\n": func(t *testing.T, text string) { // overrides by programs
+		testrun.FullOnly(t, "compiles another module")
+		testrun.Program(t, "curl")
+		path := filepath.Join(t.TempDir(), "weir.yaml")
+		rules := "version: 1\nclient: {peer: true}\nrules:\n  - {name: per-client, key: address, limit: 1/day}\n"
+		if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, log := run(t, []string{"GOFLAGS="}, "go", "-C", "cmd/weir", "run", ".", "serve", "--operator-changes",
+			"--check", "127.0.0.1:0", "--grpc", "", "--operator", "127.0.0.1:0", path)
+		page := ""
+		for page == "" {
+			line, err := log.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, page, _ = strings.Cut(strings.TrimSpace(line), "for=operator address=")
+		}
+		go io.Copy(io.Discard, log)
+		out := bash(t, strings.ReplaceAll(text, "127.0.0.1:6070", page))
+		if strings.Contains(out, `"Error":`) || strings.Count(out, `"Limit":"sliding-window 500/1m"`) != 2 ||
+			strings.Count(out, `"Mode":"shadow"`) != 2 {
 			t.Errorf("the page answers\n%s", out)
 		}
 	},
