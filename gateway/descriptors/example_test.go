@@ -125,3 +125,11 @@ func ExampleAwaited() {
 	// true
 	// <nil>
 }
+
+func ExampleSchema() {
+	var schema struct {
+		Title string
+	}
+	fmt.Println(json.Unmarshal(descriptors.Schema(), &schema), schema.Title)
+	// Output: <nil> weir limits by descriptors
+}
