@@ -150,3 +150,11 @@ descriptors:
 	// Output:
 	// denied by tenant of shop
 }
+
+func ExampleSchema() {
+	var schema struct {
+		Title string
+	}
+	fmt.Println(json.Unmarshal(descriptors.Schema(), &schema), schema.Title)
+	// Output: <nil> weir limits by descriptors
+}
