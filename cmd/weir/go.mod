@@ -12,6 +12,7 @@ require (
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	github.com/weir-go/weir v0.0.0
+	github.com/weir-go/weir/conform v0.0.0
 	github.com/weir-go/weir/gateway v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0
@@ -50,3 +51,5 @@ require (
 replace github.com/weir-go/weir => ../..
 
 replace github.com/weir-go/weir/gateway => ../../gateway
+
+replace github.com/weir-go/weir/conform => ../../conform

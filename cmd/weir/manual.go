@@ -73,6 +73,7 @@ func withManual(root *cobra.Command) {
 // otherNames maps names that other programs use to our flags.
 var otherNames = map[string][]string{
 	"address": {"client", "ip", "peer"},
+	"html":    {"page"},
 	"json":    {"output"},
 	"limit":   {"rate"},
 	"listen":  {"addr", "address", "bind", "host", "port"},

@@ -11,6 +11,7 @@ import (
 func commands() []*cobra.Command {
 	return []*cobra.Command{
 		newCheck(),
+		newConform(),
 		newConvert(),
 		newDigest(),
 		newExplain(),

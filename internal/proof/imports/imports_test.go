@@ -45,8 +45,7 @@ var mayImport = map[string][]string{
 	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
-	"client/internal/quota":      {"client/internal/structured"},
-	"client/internal/structured": {},
+	"client/internal/quota": {"internal/http/structured"},
 
 	"internal/files/document": {},
 	"internal/files/follow":   {},
@@ -74,9 +73,8 @@ func mayReach(path string) (all []string) {
 }
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
-var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota",
-	"client/internal/structured", "core",
-	"headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
+var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota", "core", "headers",
+	"internal/http/structured", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
 	"nethttp", "redisbackend/internal/wire", "shed", "stats", "tokens"}
 
 // forTests says what no package of the library imports, and why go.mod requires it all the same: it is

@@ -1,0 +1,168 @@
+package conform
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+)
+
+// manyAtOnce is how many requests come at once.
+const manyAtOnce = 64
+
+// checkBurst sends 64 requests at once on a fresh key, three times.
+func checkBurst(t *trial) outcome {
+	p := t.profile
+	n := max(manyAtOnce, 2*p.burst())
+	var most, least int
+	for range 3 {
+		c := t.client()
+		t.afterTurn(p.period() / 2)
+		answers := c.burst(n)
+		got, over := count(answers), took(answers)
+		upper := p.burst() + p.refill(over)
+		switch {
+		case got.failed > 0:
+			return fails("of %d requests at once %d are neither admitted nor denied with status %d", n, got.failed,
+				p.Denied).with(failures(answers)...)
+		case got.admitted < p.burst():
+			return fails("of %d requests at once on a fresh key %d are admitted, and not %d", n, got.admitted,
+				p.burst())
+		case got.admitted > upper && p.mayTurn(over):
+			return skips("%d requests at once took %s, so a window may have turned meanwhile", n, seconds(over))
+		case got.admitted > 2*upper || p.Named && got.admitted > upper:
+			return fails("of %d requests at once on a fresh key %d are admitted within %s, and not %d", n,
+				got.admitted, seconds(over), upper)
+		}
+		most = max(most, got.admitted-p.refill(over))
+		if least == 0 {
+			least = got.admitted
+		}
+		least = min(least, got.admitted)
+	}
+	switch {
+	case most > p.burst() && least > p.burst():
+		return fails("of %d requests at once on a fresh key %d or more are admitted, three times, and not %d", n,
+			least, p.burst())
+	case most > p.burst():
+		return bound("of %d requests at once on a fresh key %d are admitted, and %d once: a window may turn "+
+			"meanwhile", n, least, most)
+	}
+	return holds("of %d requests at once on a fresh key %d are admitted, three times", n, least)
+}
+
+// failures returns the first requests that were neither admitted nor denied.
+func failures(answers []exchange) (lines []string) {
+	for i := range answers {
+		if x := &answers[i]; x.failed() && len(lines) < 3 {
+			text := fmt.Sprintf("request %d: %s", i+1, x)
+			if x.err != nil {
+				text += fmt.Sprintf(": %v", x.err)
+			}
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+// ceiling returns the most that the promised limit admits in an interval of its period.
+func ceiling(t *trial) (most int, why string) {
+	p := t.profile
+	switch {
+	case !p.Named:
+		return 2 * p.units(), "twice the limit, which windows admit around a turn"
+	case p.isBucket():
+		return p.burst() + p.units(), "the burst and what comes back in a period"
+	case p.Limit.Algorithm() == limits.AlgorithmSlidingLog:
+		return p.units(), "the limit"
+	}
+	return 2 * p.units(), "twice the limit, as of every window that counts like this"
+}
+
+// slack is how much shorter than the period an interval is in which requests are counted: servers
+// read clocks of milliseconds, and timers are late.
+const slack = 10 * time.Millisecond
+
+// checkInterval looks for the interval of a period with the most admitted requests, by three kinds
+// of client, each three times.
+func checkInterval(t *trial) outcome {
+	kinds := []struct {
+		name string
+		send func(t *trial, c *client) []exchange
+	}{
+		{"a client that waits for the clock to turn", aroundTheTurn},
+		{"a client that waits for the end of its own window", aroundItsWindow},
+		{"a client that never waits", withoutPause},
+	}
+	n := 3 * len(kinds)
+	answers := make([][]exchange, n)
+	phases := make([]time.Duration, n)
+	for i := range phases {
+		phases[i] = time.Duration(t.random.Int64N(int64(t.profile.period())))
+	}
+	t.each(n, func(i int, c *client) {
+		t.sleep(phases[i])
+		answers[i] = kinds[i%len(kinds)].send(t, c)
+	})
+	most, best, length := 0, 0, time.Duration(0)
+	for i := range answers {
+		if got := count(answers[i]); got.failed > 0 {
+			return fails("%d of %d requests are neither admitted nor denied", got.failed,
+				len(answers[i])).with(failures(answers[i])...)
+		}
+		if m, l := mostWithin(t.profile.period()-slack, answers[i]); m > most {
+			most, best, length = m, i, l
+		}
+	}
+	who := kinds[best%len(kinds)].name
+	ceiling, why := ceiling(t)
+	switch {
+	case most > ceiling:
+		return fails("%s has %d admitted within %s, and the most of such a limit is %d, %s", who, most,
+			seconds(length), ceiling, why).with(story(answers[best], 12)...)
+	case most > t.profile.units():
+		return bound("at most %d in a period, %s; %s has %d admitted within %s", ceiling, why, who, most,
+			seconds(length))
+	}
+	return holds("no interval of %v has more than %d admitted, for clients of three kinds", t.profile.period(),
+		most)
+}
+
+// aroundTheTurn sends all it can just before windows by the clock turn, and just after, and then
+// steadily.
+func aroundTheTurn(t *trial, c *client) []exchange {
+	turn := t.nextTurn(100 * time.Millisecond)
+	t.sleepUntil(turn.Add(-60 * time.Millisecond))
+	answers := c.burst(t.profile.burst() + 2)
+	t.sleepUntil(turn.Add(4 * clockGrain))
+	answers = append(answers, c.burst(t.profile.burst()+2)...)
+	return append(answers, steadily(t, c, turn.Add(t.profile.period()))...)
+}
+
+// aroundItsWindow sends one request, all it can just before a window that began with it ends, and all
+// it can after.
+func aroundItsWindow(t *trial, c *client) []exchange {
+	answers := []exchange{c.get()}
+	first, last := answers[0].sent.Add(t.profile.period()), answers[0].answered.Add(t.profile.period())
+	t.sleepUntil(first.Add(-60 * time.Millisecond))
+	answers = append(answers, c.burst(t.profile.burst()+2)...)
+	t.sleepUntil(last.Add(4 * clockGrain))
+	answers = append(answers, c.burst(t.profile.burst()+2)...)
+	return append(answers, steadily(t, c, last.Add(t.profile.period()/2))...)
+}
+
+// withoutPause sends all it can, and then steadily for a period.
+func withoutPause(t *trial, c *client) []exchange {
+	start := time.Now()
+	return append(c.burst(t.profile.burst()+2), steadily(t, c, start.Add(t.profile.period()))...)
+}
+
+// steadily sends twice as many requests as a period has units, evenly, until an instant.
+func steadily(t *trial, c *client, until time.Time) (answers []exchange) {
+	gap := max(t.profile.period()/time.Duration(2*t.profile.units()), 10*time.Millisecond)
+	for t.ctx.Err() == nil && time.Now().Before(until) {
+		t.sleep(gap)
+		answers = append(answers, c.get())
+	}
+	return answers
+}

@@ -1,0 +1,370 @@
+package conform
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/internal/http/structured"
+)
+
+// dialect is a way to write limits into fields of an answer.
+type dialect struct {
+	name   string
+	source string // the document that has its syntax
+
+	// read reads the fields of an answer. ok reports whether they are there. Each problem is one
+	// against the document.
+	read func(h http.Header, denied bool) (t told, ok bool, problems []string)
+}
+
+// told is what an answer tells. A number is absent if it is not told.
+type told struct {
+	limit, remaining, window int64
+	reset                    moment
+}
+
+const absent = -1
+
+// moment is when more is admitted, as a field tells it.
+type moment struct {
+	kind momentKind
+	n    int64 // seconds to go, or since 1970
+}
+
+type momentKind uint8
+
+const (
+	notTold momentKind = iota
+	secondsToGo
+	atSecond
+	atMillisecond
+)
+
+// dialects are those that a profile may name, in the order of messages.
+var dialects = []dialect{
+	{"retry-after", "RFC 9110, section 10.2.3", readRetryAfter},
+	{"x-ratelimit", "the fields as GitHub and others document them: whole numbers", readXRateLimit},
+	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, section 3", readDraft6},
+	{"draft-7", "draft-ietf-httpapi-ratelimit-headers-07, section 3", readDraft7},
+	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", readLists},
+	{"draft-11", "draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4", readLists},
+}
+
+// Dialects returns the names that the field fields of a profile may have.
+func Dialects() (names []string) {
+	for _, d := range dialects {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// dialectOf returns the dialect with a name, or nil.
+func dialectOf(name string) *dialect {
+	for i := range dialects {
+		if dialects[i].name == name {
+			return &dialects[i]
+		}
+	}
+	return nil
+}
+
+// nothingTold returns a told without numbers.
+func nothingTold() told { return told{limit: absent, remaining: absent, window: absent} }
+
+// single returns the value of a field that has one line.
+func single(h http.Header, name string, problems *[]string) (value string, ok bool) {
+	lines := h.Values(name)
+	if len(lines) == 0 {
+		return "", false
+	}
+	if len(lines) > 1 {
+		*problems = append(*problems, fmt.Sprintf("%s has %d lines", name, len(lines)))
+	}
+	return lines[0], true
+}
+
+// whole reads a whole number that is not negative, as in 1*DIGIT.
+func whole(name, value string, problems *[]string) int64 {
+	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.Trim(value, "0123456789") == "" {
+		return n
+	}
+	*problems = append(*problems, fmt.Sprintf("%s is %q, and must be a whole number, 0 or more", name, value))
+	return absent
+}
+
+func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []string) {
+	t = nothingTold()
+	value, ok := single(h, "Retry-After", &problems)
+	switch {
+	case !ok && denied:
+		return t, false, []string{"a denial has no Retry-After"}
+	case !ok:
+		return t, false, nil
+	case !denied:
+		return t, true, []string{fmt.Sprintf("Retry-After is %q on an answer that is no denial", value)}
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		t.reset = moment{atSecond, at.Unix()}
+	} else if n := whole("Retry-After", value, &problems); n != absent {
+		t.reset = moment{secondsToGo, n}
+	}
+	return t, true, problems
+}
+
+// readXRateLimit reads X-RateLimit-Limit, -Remaining and -Reset, or the same with X-Rate-Limit. The
+// size of a reset says whether it is a number of seconds or an instant.
+func readXRateLimit(h http.Header, _ bool) (t told, ok bool, problems []string) {
+	t = nothingTold()
+	prefix := "X-RateLimit-"
+	if h.Get(prefix+"Limit") == "" && h.Get("X-Rate-Limit-Limit") != "" {
+		prefix = "X-Rate-Limit-"
+	}
+	for _, part := range []struct {
+		name     string
+		into     *int64
+		required bool
+	}{{"Limit", &t.limit, true}, {"Remaining", &t.remaining, true}} {
+		value, is := single(h, prefix+part.name, &problems)
+		if !is && part.required {
+			problems = append(problems, "there is no "+prefix+part.name)
+			continue
+		}
+		ok = true
+		*part.into = whole(prefix+part.name, value, &problems)
+	}
+	if value, is := single(h, prefix+"Reset", &problems); is {
+		t.reset = momentOf(whole(prefix+"Reset", value, &problems))
+	}
+	return t, ok, problems
+}
+
+// momentOf returns the moment that a number without a unit means.
+func momentOf(n int64) moment {
+	switch {
+	case n == absent:
+		return moment{}
+	case n >= 1e11:
+		return moment{atMillisecond, n}
+	case n >= 1e8:
+		return moment{atSecond, n}
+	}
+	return moment{secondsToGo, n}
+}
+
+// integer reads a structured Item that is an Integer, 0 or more, without what draft -06 does not
+// name.
+func integer(h http.Header, name string, problems *[]string) int64 {
+	item := structured.Item(h.Values(name))
+	item.Member()
+	value := item.Value
+	for item.Member() {
+	}
+	if item.Malformed() || value.Kind != structured.Integer || value.N < 0 {
+		*problems = append(*problems, fmt.Sprintf("%s is %q, and must be an Integer, 0 or more (RFC 9651, "+
+			"section 3.3.1)", name, strings.Join(h.Values(name), ", ")))
+		return absent
+	}
+	return value.N
+}
+
+// readDraft6 reads RateLimit-Limit, -Remaining and -Reset. Section 4 requires all three if
+// RateLimit-Limit is there.
+func readDraft6(h http.Header, _ bool) (t told, ok bool, problems []string) {
+	t = nothingTold()
+	for _, part := range []struct {
+		name string
+		into *int64
+	}{{"RateLimit-Limit", &t.limit}, {"RateLimit-Remaining", &t.remaining}} {
+		if len(h.Values(part.name)) == 0 {
+			problems = append(problems, "there is no "+part.name)
+			continue
+		}
+		ok = true
+		*part.into = integer(h, part.name, &problems)
+	}
+	if len(h.Values("RateLimit-Reset")) == 0 {
+		problems = append(problems, "there is no RateLimit-Reset")
+	} else if n := integer(h, "RateLimit-Reset", &problems); n != absent {
+		t.reset = moment{secondsToGo, n}
+	}
+	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
+		t.window = found[0]
+	}
+	return t, ok, problems
+}
+
+// readDraft7 reads RateLimit, a Dictionary with limit, remaining and reset.
+func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
+	t = nothingTold()
+	lines := h.Values("RateLimit")
+	if len(lines) == 0 {
+		return t, false, []string{"there is no RateLimit"}
+	}
+	reset := int64(absent)
+	dictionary := structured.Dictionary(lines)
+	for dictionary.Member() {
+		n := int64(absent)
+		if v := dictionary.Value; v.Kind == structured.Integer && v.N >= 0 {
+			n = v.N
+		}
+		switch dictionary.Key {
+		case "limit":
+			t.limit = n
+		case "remaining":
+			t.remaining = n
+		case "reset":
+			reset = n
+		}
+	}
+	if dictionary.Malformed() || t.limit < 0 || t.remaining < 0 || reset < 0 {
+		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a Dictionary with "+
+			"limit, remaining and reset, each an Integer, 0 or more (RFC 9651, section 3.2)",
+			strings.Join(lines, ", "))}
+	}
+	t.reset = moment{secondsToGo, reset}
+	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
+		t.window = found[0]
+	}
+	return t, true, problems
+}
+
+// policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later. It
+// returns quotas and windows in the order of the field; absent: without a window.
+func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, windows []int64) {
+	lines := h.Values("RateLimit-Policy")
+	if len(lines) == 0 {
+		return nil, nil
+	}
+	list, wrong := structured.List(lines), false
+	for list.Member() {
+		quota, window := int64(absent), int64(absent)
+		if list.Value.Kind != kind {
+			wrong = true
+		} else if kind == structured.Integer {
+			quota = list.Value.N
+		}
+		for list.Parameter() {
+			v := list.Value
+			switch list.Key {
+			case "q":
+				quota = v.N
+				wrong = wrong || v.Kind != structured.Integer || v.N < 0
+			case "w":
+				window = v.N
+				wrong = wrong || v.Kind != structured.Integer || v.N <= 0
+			}
+		}
+		wrong = wrong || quota < 0 || kind == structured.Integer && window < 0
+		quotas, windows = append(quotas, quota), append(windows, window)
+	}
+	if wrong || list.Malformed() {
+		form := `"default";q=10;w=60`
+		if kind == structured.Integer {
+			form = "10;w=60"
+		}
+		*problems = append(*problems, fmt.Sprintf("RateLimit-Policy is %q, and must be a List such as %s "+
+			"(RFC 9651, section 3.1)", strings.Join(lines, ", "), form))
+		return nil, nil
+	}
+	return quotas, windows
+}
+
+// readLists reads RateLimit and RateLimit-Policy since draft -08, which are Lists. Of several limits
+// the one with the least left counts.
+func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
+	t = nothingTold()
+	lines := h.Values("RateLimit")
+	if len(lines) == 0 {
+		return t, false, []string{"there is no RateLimit"}
+	}
+	list, wrong, members := structured.List(lines), false, 0
+	for list.Member() {
+		members++
+		wrong = wrong || list.Value.Kind != structured.String || list.Value.Text == ""
+		r, reset := int64(absent), int64(absent)
+		for list.Parameter() {
+			v := list.Value
+			switch list.Key {
+			case "r":
+				r = v.N
+				wrong = wrong || v.Kind != structured.Integer || v.N < 0
+			case "t":
+				reset = v.N
+				wrong = wrong || v.Kind != structured.Integer || v.N < 0
+			}
+		}
+		wrong = wrong || r < 0
+		if t.remaining == absent || r < t.remaining {
+			t.remaining, t.reset = r, moment{}
+			if reset >= 0 {
+				t.reset = moment{secondsToGo, reset}
+			}
+		}
+	}
+	if wrong || list.Malformed() || members == 0 {
+		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a List such as "+
+			`"default";r=9;t=60 (RFC 9651, section 3.1)`, strings.Join(lines, ", "))}
+	}
+	if quotas, windows := policies(h, structured.String, &problems); len(quotas) > 0 {
+		t.limit, t.window = quotas[0], windows[0]
+	}
+	return t, true, problems
+}
+
+// earliest returns the instant that m tells, for a client that reads it at an instant.
+func (m moment) earliest(read time.Time) time.Time {
+	switch m.kind {
+	case secondsToGo:
+		return read.Add(time.Duration(min(m.n, 1e6)) * time.Second)
+	case atSecond:
+		return time.Unix(m.n, 0)
+	case atMillisecond:
+		return time.UnixMilli(m.n)
+	}
+	return read
+}
+
+// String returns m as a report has it.
+func (m moment) String() string {
+	switch m.kind {
+	case secondsToGo:
+		return fmt.Sprintf("%d s", m.n)
+	case atSecond:
+		return fmt.Sprintf("second %d", m.n)
+	case atMillisecond:
+		return fmt.Sprintf("millisecond %d", m.n)
+	}
+	return "nothing"
+}
+
+// span is an interval of instants, without its first.
+type span struct{ from, to time.Time }
+
+// roundings are the ways in which a server may round seconds, and what each adds to the told one at
+// most and at least.
+var roundings = []struct {
+	name        string
+	least, most time.Duration
+}{
+	{"up", -time.Second, 0},
+	{"down", 0, time.Second},
+	{"to the nearest", -time.Second / 2, time.Second / 2},
+}
+
+// within returns the instants that m may mean, rounded in a way, in an answer to a request that was
+// sent and answered at two instants.
+func (m moment) within(sent, answered time.Time, least, most time.Duration) span {
+	switch m.kind {
+	case secondsToGo:
+		d := time.Duration(min(m.n, 1e6)) * time.Second
+		return span{sent.Add(d + least - clockGrain), answered.Add(d + most + clockGrain)}
+	case atSecond:
+		at := time.Unix(m.n, 0)
+		return span{at.Add(least), at.Add(most)}
+	}
+	at := time.UnixMilli(m.n)
+	return span{at.Add(-clockGrain), at.Add(clockGrain)}
+}

@@ -1,0 +1,120 @@
+package conform
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weir-go/weir/limits"
+	"github.com/weir-go/weir/memory"
+)
+
+// clockGrain is how far the clock by which a server decides may be from ours: many read milliseconds.
+const clockGrain = 2 * time.Millisecond
+
+// exact decides by weir's own limit in memory, at instants that the check chooses. Instants must not
+// go back.
+type exact struct {
+	bound *memory.Bound
+	now   time.Time
+}
+
+// newExact returns an exact whose key is fresh. limit is legal.
+func newExact(limit limits.Limit) (*exact, error) {
+	e := &exact{}
+	store, err := memory.New(memory.Options{MaxKeys: 16, Clock: func() time.Time { return e.now }})
+	if err != nil {
+		return nil, err
+	}
+	if e.bound, err = store.Bind("conform", limit); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// take decides n units at an instant; 0 looks without taking.
+func (e *exact) take(at time.Time, n int64) limits.Decision {
+	e.now = at
+	d, _ := e.bound.Take("key", n) // cannot fail: there is one limit, and n is not negative
+	return d
+}
+
+// left returns how many units are left at an instant, and takes none.
+func (e *exact) left(at time.Time) int64 { return e.take(at, 0).Remaining }
+
+// difference is the first answer that no instants of the requests explain.
+type difference struct {
+	at   int // index of the answer
+	text string
+}
+
+// differ compares the answers to one key, which were sent one after the other, with a limit. It
+// returns nil if there are instants between sending and answer that explain all of them, as far as
+// it can tell, and how many answers it judged.
+//
+// Two runs of the model follow the answers. In the early one every admitted request was decided as
+// early as it can have been admitted, so the key has the most units left: an admitted request for
+// which none is left is wrong. In the late one every admitted request was decided as late as
+// possible, so the least is left: a denied request for which one is left is wrong. Under a limit
+// that never has less left if requests come earlier, both are certain. Anchored windows are not
+// such a limit: differ judges a key until an answer may belong to either of two windows.
+//
+// A request that the late run cannot admit was decided earlier than that, or others before it were.
+// The late run then has too little. A window or a log forgets that after two periods, and no denial
+// is judged before. A bucket has at most its capacity, so the late one lacks less than a unit: until
+// it has been empty for the time of a unit, two have to be left.
+func differ(limit limits.Limit, answers []exchange) (found *difference, judged int, err error) {
+	early, err := newExact(limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	late, err := newExact(limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	rate := limit.Rate()
+	unit := rate.Period / time.Duration(rate.Units)
+	anchored := limit.Algorithm() == limits.AlgorithmAnchoredWindow
+	var (
+		blindUntil        time.Time // denials before it are not judged
+		lacking           bool      // the late run of a bucket lacks a part of a unit
+		earlyEnd, lateEnd time.Time // when the key is fresh
+	)
+	for i, x := range answers {
+		from, to := x.sent.Add(-clockGrain), x.answered.Add(clockGrain)
+		if x.failed() {
+			return nil, judged, nil // it may have counted, or not
+		}
+		if anchored && from.Before(lateEnd) && !to.Before(earlyEnd) {
+			return nil, judged, nil
+		}
+		judged++
+		if x.denied() {
+			least := int64(1)
+			if lacking {
+				least = 2
+			}
+			if !from.Before(blindUntil) && late.left(from) >= least {
+				return &difference{i, "denied, though a unit is left"}, judged, nil
+			}
+			continue
+		}
+		d := early.take(from, 1)
+		if at := time.UnixMicro(d.At).Add(d.RetryAfter); !d.Allowed && at.After(to) {
+			return &difference{i, fmt.Sprintf("admitted, though none is left for another %v",
+				at.Sub(to).Round(time.Millisecond))}, judged, nil
+		} else if !d.Allowed {
+			d = early.take(at, 1)
+		}
+		earlyEnd = time.UnixMicro(d.At).Add(d.ResetAfter)
+		if from.After(lateEnd.Add(unit)) {
+			lacking = false
+		}
+		if d = late.take(to, 1); !d.Allowed {
+			if lacking = limit.Algorithm().HasBurst(); !lacking {
+				blindUntil = to.Add(2 * rate.Period)
+			}
+		}
+		lateEnd = time.UnixMicro(d.At).Add(d.ResetAfter)
+	}
+	return nil, judged, nil
+}

@@ -1,0 +1,76 @@
+package conform
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weir-go/weir/internal/proof/testrun"
+	"github.com/weir-go/weir/limits"
+)
+
+// answersOf draws requests and decides them by a limit, each at an instant between its sending and
+// its answer.
+func answersOf(t *testing.T, random *rand.Rand, limit limits.Limit, n int) (answers []exchange) {
+	t.Helper()
+	server, err := newExact(limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, int64(random.IntN(1e9)))
+	for range n {
+		now = now.Add(leastGap + time.Duration(random.ExpFloat64()*float64(100*time.Millisecond)))
+		x := exchange{sent: now, denial: 429, status: 200}
+		now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
+		if !server.take(now, 1).Allowed {
+			x.status = 429
+		}
+		now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
+		x.answered = now
+		answers = append(answers, x)
+	}
+	return answers
+}
+
+func TestTheModelExplainsWhatTheLimitItselfAnswers(t *testing.T) {
+	seed := testrun.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range testrun.Sized(300, 3000) {
+		limit := weirs[random.IntN(len(weirs))]
+		answers := answersOf(t, random, limit, 100)
+		found, _, err := differ(limit, answers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found != nil {
+			t.Fatalf("%v: %s\n%q", limit, found.text, story(answers[:found.at+1], 20))
+		}
+	}
+}
+
+func TestTheModelFindsAnotherLimit(t *testing.T) {
+	seed := testrun.Seed(t)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for _, c := range []struct{ promised, served limits.Limit }{
+		{limits.SlidingLog(limits.Per(10, 2e9)), limits.FixedWindow(limits.Per(10, 2e9))},
+		{limits.SlidingLog(limits.Per(10, 2e9)), limits.SlidingLog(limits.Per(11, 2e9))},
+		{limits.FixedWindow(limits.Per(10, 2e9)), limits.SlidingLog(limits.Per(10, 2e9))},
+		{limits.TokenBucket(limits.Per(10, 2e9), 10), limits.TokenBucket(limits.Per(15, 2e9), 10)},
+		{limits.AnchoredWindow(limits.Per(10, 2e9)), limits.TokenBucket(limits.Per(10, 2e9), 10)},
+		{limits.SlidingWindow(limits.Per(10, 2e9)), limits.SlidingLog(limits.Per(10, 2e9))},
+	} {
+		noticed := 0
+		for range 50 {
+			found, _, err := differ(c.promised, answersOf(t, random, c.served, 100))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found != nil {
+				noticed++
+			}
+		}
+		if noticed < 25 {
+			t.Errorf("%v in place of %v: %d of 50 are noticed", c.served, c.promised, noticed)
+		}
+	}
+}

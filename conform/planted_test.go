@@ -1,0 +1,79 @@
+package conform
+
+import (
+	"strings"
+	"testing"
+)
+
+// planted are mistakes, and the check that has to find each.
+var planted = []struct {
+	fault   fault
+	check   string
+	changes []string // of the profile
+}{
+	{racy, "burst", nil},
+	{oneTooMany, "burst", nil},
+	{oneTooFew, "burst", nil},
+	{halfPeriod, "interval", nil},
+	{turnsLate, "model", nil},
+	{turnsEarly, "model", nil},
+	{losesCounts, "model", nil},
+	{retryEarly, "retry-after", nil},
+	{countsDenied, "denied", nil},
+	{otherStatus, "status", nil},
+	{retryAlways, "syntax", nil},
+	{tokenName, "syntax", nil},
+	{negative, "syntax", []string{"fields: draft-6"}},
+	{otherLimit, "quota", nil},
+	{otherWindow, "quota", []string{"fields: draft-11"}},
+	{remainingHigh, "remaining", nil},
+	{remainingLow, "remaining", nil},
+	{leftInDenial, "remaining", nil},
+	{resetEarly, "reset", []string{"fields: draft-6"}},
+	{wobbles, "wobble", []string{"fields: draft-6"}},
+	{freeHead, "head", nil},
+	{ownHTTP2, "http2", nil},
+	{ignoresCase, "key-apart", nil},
+	{ownSpelling, "key-spelling", []string{"key: address in X-Forwarded-For"}},
+	{believesForwarded, "key-forged", []string{"key: address"}},
+	{believesLeft, "key-forged", []string{"key: address in X-Forwarded-For"}},
+	{skipsEmpty, "key-empty", nil},
+	{cutsKeys, "key-long", nil},
+	{failsWithLongKeys, "key-long", nil},
+	{ownCounts, "instances", []string{"store: redis"}},
+	{forgetsAtRestart, "restart", []string{"store: redis"}},
+	{neverReturns, "store", []string{"store: redis"}},
+	{forgetsNothing, "memory", nil},
+}
+
+func TestEachPlantedMistakeIsFound(t *testing.T) {
+	for _, one := range planted {
+		t.Run(strings.ReplaceAll(string(one.fault), " ", "-"), func(t *testing.T) {
+			p := fakeProfile(t, one.changes...)
+			report := runFake(t, p, one.fault, one.check)
+			r := report.Results[0]
+			found := r.Verdict == Fails
+			if one.fault == forgetsNothing { // it may forget later
+				found = r.Verdict == Bound && strings.HasSuffix(r.Found, "keys are kept after their time")
+			}
+			if !found {
+				t.Errorf("%s finds nothing: %s: %s", one.check, r.Verdict, r.Found)
+			} else {
+				t.Logf("%s: %s\n%s", one.check, r.Found, strings.Join(r.Evidence, "\n"))
+			}
+		})
+	}
+}
+
+// Every check has found a planted mistake, except those that only state a bound.
+func TestEachCheckNoticesSomething(t *testing.T) {
+	noticed := map[string]bool{"options": true, "key-ipv6": true}
+	for _, one := range planted {
+		noticed[one.check] = true
+	}
+	for _, c := range Checks() {
+		if !noticed[c.Name] {
+			t.Errorf("no planted mistake is found by %s", c.Name)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+package conform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	prepareTime = 15 * time.Minute // for prepare, which may fetch and compile
+	startTime   = time.Minute      // until a server listens
+	endTime     = 5 * time.Second  // until a program has ended, before it is killed
+)
+
+// localHost runs the commands of a profile on this machine.
+type localHost struct {
+	profile *Profile
+	log     io.Writer
+
+	mu       sync.Mutex // guards what follows
+	servers  []*localServer
+	store    *program
+	storeURL string
+	storeAt  int    // its port
+	folder   string // of the store
+}
+
+// newLocalHost returns a host whose programs print to log, which may be nil.
+func newLocalHost(profile *Profile, log io.Writer) *localHost {
+	return &localHost{profile: profile, log: log}
+}
+
+// prepare runs the command of the profile that comes before the first start.
+func (h *localHost) prepare(ctx context.Context) error {
+	if h.profile.Prepare == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	defer cancel()
+	p, err := h.run("prepare", h.profile.Prepare, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.end()
+		return fmt.Errorf("prepare: %w", ctx.Err())
+	}
+	if p.err != nil {
+		return fmt.Errorf("prepare: %q: %w: it printed:\n%s", h.profile.Prepare, p.err, p.tail)
+	}
+	return nil
+}
+
+// start implements host.
+func (h *localHost) start(ctx context.Context) (instance, error) {
+	s := &localServer{host: h}
+	if h.profile.Start == "" {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if len(h.servers) > 0 {
+			return nil, errElsewhere
+		}
+		s.address = h.profile.URL
+		h.servers = append(h.servers, s)
+		return s, nil
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s.port = port
+	s.address = strings.ReplaceAll(h.profile.URL, "$PORT", strconv.Itoa(port))
+	if err := s.launch(ctx); err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.servers = append(h.servers, s)
+	return s, nil
+}
+
+// freePort returns a port of the loopback address that is free.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// startStore implements host. It starts redis-server, which writes nothing to a disk. A second start
+// is at the same port.
+func (h *localHost) startStore(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.storeAt == 0 {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		if h.folder, err = os.MkdirTemp("", "weir-conform-"); err != nil {
+			return err
+		}
+		h.storeAt, h.storeURL = port, fmt.Sprintf("redis://127.0.0.1:%d", port)
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return errors.New("the profile has store: redis, and redis-server is not on the PATH: install it")
+	}
+	p, err := h.run("redis-server", fmt.Sprintf("exec redis-server --port %d --bind 127.0.0.1 --save '' "+
+		"--appendonly no --dir '%s'", h.storeAt, h.folder), nil)
+	if err != nil {
+		return err
+	}
+	h.store = p
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storeAt))
+	return p.await(ctx, "redis-server", func() bool {
+		c, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return false
+		}
+		c.Close()
+		return true
+	})
+}
+
+// stopStore implements host. The store has no time to say farewell.
+func (h *localHost) stopStore() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.store == nil {
+		return errElsewhere
+	}
+	h.store.kill()
+	return nil
+}
+
+// close implements host.
+func (h *localHost) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.servers {
+		s.senders.close()
+		if s.program != nil {
+			s.program.end()
+		}
+	}
+	if h.store != nil {
+		h.store.kill()
+	}
+	if h.folder != "" {
+		os.RemoveAll(h.folder)
+	}
+}
+
+// program is a running command with all that it starts.
+type program struct {
+	command *exec.Cmd
+	tail    *tail
+	ended   chan struct{} // closed when it has ended
+	err     error         // of the command, once it has ended
+}
+
+// run starts a command of the profile in its folder.
+func (h *localHost) run(what, command string, environment []string) (*program, error) {
+	c := exec.Command("sh", "-c", command)
+	c.Dir = h.profile.folder
+	c.Env = append(os.Environ(), environment...)
+	p := &program{command: c, tail: &tail{log: h.log}, ended: make(chan struct{})}
+	c.Stdout, c.Stderr = p.tail, p.tail
+	c.WaitDelay = endTime
+	inGroup(c)
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	go func() {
+		p.err = c.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// await waits until a program is ready.
+func (p *program) await(ctx context.Context, what string, ready func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		if ready() {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s has ended (%v): it printed:\n%s", what, p.err, p.tail)
+		case <-ctx.Done():
+			p.end()
+			return fmt.Errorf("%s does not listen: %w: it printed:\n%s", what, ctx.Err(), p.tail)
+		case <-time.After(25 * time.Millisecond):
+		}
+	}
+}
+
+// end asks a program to end, and kills it if it does not.
+func (p *program) end() {
+	endGroup(p.command, false)
+	select {
+	case <-p.ended:
+	case <-time.After(endTime):
+	}
+	p.kill() // what the command has left behind
+}
+
+// kill ends a program at once.
+func (p *program) kill() {
+	endGroup(p.command, true)
+	<-p.ended
+}
+
+// tail keeps the end of what a program prints.
+type tail struct {
+	mu   sync.Mutex
+	log  io.Writer
+	text []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 4 << 10
+	if t.text = append(t.text, text...); len(t.text) > most {
+		t.text = append(t.text[:0], t.text[len(t.text)-most:]...)
+	}
+	if t.log != nil {
+		t.log.Write(text)
+	}
+	return len(text), nil
+}
+
+// String returns what is kept.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}
+
+// localServer is a server that a localHost has started, or that runs already.
+type localServer struct {
+	host    *localHost
+	address string
+	port    int
+	senders senders
+	program *program // nil: it runs already
+}
+
+// launch starts the program and waits until it answers by HTTP.
+func (s *localServer) launch(ctx context.Context) error {
+	environment := []string{"PORT=" + strconv.Itoa(s.port)}
+	if s.host.storeURL != "" {
+		environment = append(environment, "STORE="+s.host.storeURL)
+	}
+	p, err := s.host.run("start", s.host.profile.Start, environment)
+	if err != nil {
+		return err
+	}
+	s.program = p
+	asks := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
+	defer asks.CloseIdleConnections()
+	return p.await(ctx, "the server", func() bool {
+		answer, err := asks.Get(s.address)
+		if err != nil {
+			return false
+		}
+		answer.Body.Close()
+		return true
+	})
+}
+
+// url implements instance.
+func (s *localServer) url() string { return s.address }
+
+// from implements instance.
+func (s *localServer) from(local netip.Addr, http2 bool) http.RoundTripper {
+	return s.senders.from(local, http2)
+}
+
+// memory implements instance.
+func (s *localServer) memory() (bytes int64, ok bool) {
+	if s.program == nil {
+		return 0, false
+	}
+	return groupMemory(s.program.command)
+}
+
+// restart implements instance.
+func (s *localServer) restart(ctx context.Context) error {
+	if s.program == nil {
+		return errElsewhere
+	}
+	s.program.end()
+	s.senders.close()
+	return s.launch(ctx)
+}

@@ -1,0 +1,432 @@
+package conform
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weir-go/weir/internal/files/document"
+	"github.com/weir-go/weir/limits"
+)
+
+// Profile says what a server promises, and how it is started.
+type Profile struct {
+	Name string // of the limiter, with its version
+
+	// Prepare is a command that runs once before the first start, in the folder of the profile. "":
+	// none.
+	Prepare string
+
+	// Start is the command of the server. The environment has PORT, and STORE if Store is set. "":
+	// the server at URL runs already.
+	Start string
+
+	URL  string      // to which requests are sent, with $PORT for the port
+	Send http.Header // fields of all requests beside the key; nil: none
+
+	// Limit is the promise. Without Named it has the rate that is promised, and no more is known.
+	Limit limits.Limit
+	Named bool // Limit has the algorithm that the server names
+
+	Key          Key
+	Denied       int      // the status of a denial
+	Fields       []string // the dialects of fields in its answers: see Dialects
+	CountsDenied Answer   // whether it says that denied requests count
+	Store        string   // "redis", or "": the process keeps the counts
+
+	folder string // in which the commands run
+}
+
+// Answer is what a server says about a thing.
+type Answer uint8
+
+// The answers.
+const (
+	Silent Answer = iota // it says nothing
+	No
+	Yes
+)
+
+// Key says how a server tells clients apart.
+type Key struct {
+	From  Source
+	Field string // of FromHeader and FromForwarded
+}
+
+// Source is where the key of a client is.
+type Source uint8
+
+// The sources.
+const (
+	FromHeader    Source = iota + 1 // header X-API-Key: the value of a field
+	FromAddress                     // address: that of the connection
+	FromForwarded                   // address in X-Forwarded-For: as the nearest proxy tells it
+	FromNothing                     // none: all requests share one limit
+)
+
+// String returns the key as a profile has it.
+func (k Key) String() string {
+	switch k.From {
+	case FromHeader:
+		return "header " + k.Field
+	case FromForwarded:
+		return "address in " + k.Field
+	case FromAddress:
+		return "address"
+	}
+	return "none"
+}
+
+const (
+	maxProfile  = 64 << 10
+	leastPeriod = 100 * time.Millisecond
+	mostPeriod  = 10 * time.Second
+	mostUnits   = 1000
+)
+
+// Parse reads a profile, which is YAML or JSON:
+//
+//	name: express-rate-limit 8.2.1
+//	start: node server.js           # in the folder of the profile, with PORT in the environment
+//	url: http://127.0.0.1:$PORT/
+//	limit: 10 per 2s
+//	algorithm: fixed-window         # optional
+//	burst: 20                       # optional, of a bucket
+//	key: header X-API-Key           # or address, address in X-Forwarded-For, none
+//	denied: 429                     # optional
+//	fields: [retry-after, draft-6]  # optional
+//	counts-denied: false            # optional
+//	store: redis                    # optional
+//	prepare: npm ci                 # optional
+//	send: {Authorization: Basic eA} # optional, in all requests
+//
+// name is that of its file, whose folder is where the commands run. The error reports every mistake,
+// with its line and column.
+func Parse(name string, text []byte) (*Profile, error) {
+	r := profileReader{file: name, profile: &Profile{
+		Denied: 429, folder: filepath.Dir(name), Key: Key{From: FromNothing},
+	}}
+	if len(text) > maxProfile {
+		return nil, fmt.Errorf("%s: a profile has at most %d bytes (got %d)", name, maxProfile, len(text))
+	}
+	form := document.Form{MaxDepth: 4, Empty: "name, url and limit"}
+	root, mistakes := form.Parse(text)
+	for _, m := range mistakes {
+		r.mistakes = append(r.mistakes, place(name, m.Line, m.Column)+m.Text)
+	}
+	if root != nil {
+		r.read(root)
+	}
+	if len(r.mistakes) > 0 {
+		return nil, errors.New(strings.Join(r.mistakes, "\n"))
+	}
+	return r.profile, nil
+}
+
+// place returns a place in a file as editors read it.
+func place(file string, line, column int) string {
+	if line == 0 {
+		return file + ": "
+	}
+	return fmt.Sprintf("%s:%d:%d: ", file, line, column)
+}
+
+// profileReader collects the mistakes of a profile.
+type profileReader struct {
+	file     string
+	profile  *Profile
+	mistakes []string
+
+	rate, algorithm, burst *document.Node
+}
+
+// profileFields are the fields of a profile, in the order of messages.
+var profileFields = []struct {
+	name     string
+	required bool
+	read     func(r *profileReader, n *document.Node)
+}{
+	{"name", true, func(r *profileReader, n *document.Node) { r.profile.Name = n.Text }},
+	{"prepare", false, func(r *profileReader, n *document.Node) { r.profile.Prepare = n.Text }},
+	{"start", false, func(r *profileReader, n *document.Node) { r.profile.Start = n.Text }},
+	{"url", true, (*profileReader).url},
+	{"limit", true, func(r *profileReader, n *document.Node) { r.rate = n }},
+	{"algorithm", false, func(r *profileReader, n *document.Node) { r.algorithm = n }},
+	{"burst", false, func(r *profileReader, n *document.Node) { r.burst = n }},
+	{"key", true, (*profileReader).key},
+	{"denied", false, (*profileReader).denied},
+	{"fields", false, (*profileReader).fields},
+	{"counts-denied", false, (*profileReader).countsDenied},
+	{"store", false, (*profileReader).store},
+	{"send", false, (*profileReader).send},
+}
+
+// mistake notes a mistake at n.
+func (r *profileReader) mistake(n *document.Node, format string, args ...any) {
+	r.mistakes = append(r.mistakes, place(r.file, n.Line, n.Column)+fmt.Sprintf(format, args...))
+}
+
+func (r *profileReader) read(root *document.Node) {
+	if root.Kind != document.Map {
+		r.mistake(root, "must be a map with name, url, limit and key (got %s)", root.Describe())
+		return
+	}
+	var names, seen []string
+	for _, f := range profileFields {
+		names = append(names, f.name)
+	}
+	for _, e := range root.Entries {
+		i := slices.Index(names, e.Name.Text)
+		switch {
+		case i < 0:
+			r.mistake(e.Name, "there is no field %s: the fields are %s", e.Name.Describe(),
+				strings.Join(names, ", "))
+		case slices.Contains(seen, e.Name.Text):
+			r.mistake(e.Name, "%s: is here twice: remove one", e.Name.Text)
+		case e.Value.IsNull():
+			r.mistake(e.Name, "%s: has no value: write one or remove the field", e.Name.Text)
+		case e.Value.Kind != document.Scalar && e.Name.Text != "fields" && e.Name.Text != "send":
+			r.mistake(e.Value, "%s: must be a text or a number (got %s)", e.Name.Text, e.Value.Describe())
+		default:
+			profileFields[i].read(r, e.Value)
+		}
+		seen = append(seen, e.Name.Text)
+	}
+	for _, f := range profileFields {
+		if f.required && !slices.Contains(seen, f.name) {
+			r.mistake(root, "%s: is required: add it", f.name)
+		}
+	}
+	r.limit()
+	if p := r.profile; p.Start == "" && (p.Store != "" || p.Prepare != "") {
+		r.mistake(root, "store and prepare: need start: add the command that starts the server")
+	}
+}
+
+func (r *profileReader) url(n *document.Node) {
+	r.profile.URL = n.Text
+	u, err := url.Parse(strings.ReplaceAll(n.Text, "$PORT", "80"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		r.mistake(n, "url: must be an address such as http://127.0.0.1:$PORT/ (got %s)", n.Describe())
+	}
+}
+
+// algorithms are the names that the field algorithm may have, with those that limits.Parse reads.
+var algorithms = map[string]string{
+	"fixed-window": "fixed-window", "anchored-window": "anchored-window",
+	"sliding-window": "sliding-window", "sliding-log": "sliding-log",
+	"token-bucket": "token-bucket", "leaky-bucket": "leaky-bucket", "gcra": "token-bucket",
+}
+
+// limit reads limit, algorithm and burst, which make one limit.
+func (r *profileReader) limit() {
+	if r.rate == nil {
+		return
+	}
+	text := r.rate.Text
+	if r.algorithm != nil {
+		name := algorithms[r.algorithm.Text]
+		if name == "" {
+			r.mistake(r.algorithm, "algorithm: must be fixed-window (windows follow the clock), "+
+				"anchored-window (a window begins with a request), sliding-window, sliding-log, "+
+				"token-bucket, leaky-bucket or gcra (got %s): leave it out if it is another",
+				r.algorithm.Describe())
+			return
+		}
+		text, r.profile.Named = name+" "+text, true
+	}
+	if r.burst != nil {
+		word := "burst"
+		switch {
+		case !r.profile.Named || !strings.HasSuffix(algorithms[r.algorithm.Text], "bucket"):
+			r.mistake(r.burst, "burst: only a token-bucket, a leaky-bucket and gcra have one: remove it")
+			return
+		case r.algorithm.Text == "leaky-bucket":
+			word = "capacity"
+		}
+		text += " " + word + " " + r.burst.Text
+	}
+	limit, err := limits.Parse(text)
+	if err != nil {
+		r.mistake(r.rate, "limit: write it as in 10 per 2s: %v", err)
+		return
+	}
+	rate := limit.Rate()
+	if rate.Period < leastPeriod || rate.Period > mostPeriod {
+		r.mistake(r.rate, "limit: the period must be %v to %v, since checks wait for several of them "+
+			"(got %v): set the server up with a short one", leastPeriod, mostPeriod, rate.Period)
+	}
+	if max(rate.Units, limit.Burst()) > mostUnits {
+		r.mistake(r.rate, "limit: must be at most %d requests (got %d): set the server up with fewer",
+			mostUnits, max(rate.Units, limit.Burst()))
+	}
+	r.profile.Limit = limit
+}
+
+func (r *profileReader) key(n *document.Node) {
+	words := strings.Fields(n.Text)
+	k := &r.profile.Key
+	switch {
+	case len(words) == 1 && words[0] == "address":
+		k.From = FromAddress
+	case len(words) == 1 && words[0] == "none":
+		k.From = FromNothing
+	case len(words) == 2 && words[0] == "header":
+		*k = Key{FromHeader, textproto.CanonicalMIMEHeaderKey(words[1])}
+	case len(words) == 3 && words[0] == "address" && words[1] == "in":
+		*k = Key{FromForwarded, textproto.CanonicalMIMEHeaderKey(words[2])}
+	default:
+		r.mistake(n, "key: must be header NAME, address, address in NAME or none (got %s)", n.Describe())
+	}
+}
+
+func (r *profileReader) denied(n *document.Node) {
+	status, err := strconv.Atoi(n.Text)
+	if err != nil || status < 400 || status > 599 {
+		r.mistake(n, "denied: must be a status, 400 to 599 (got %s)", n.Describe())
+	}
+	r.profile.Denied = status
+}
+
+func (r *profileReader) fields(n *document.Node) {
+	items := n.Items
+	if n.Kind != document.List {
+		items = []*document.Node{n}
+	}
+	for _, item := range items {
+		switch {
+		case dialectOf(item.Text) == nil || item.Kind != document.Scalar:
+			r.mistake(item, "fields: must be %s (got %s)", listed(Dialects()), item.Describe())
+		case slices.Contains(r.profile.Fields, item.Text):
+			r.mistake(item, "fields: %s is here twice: remove one", item.Text)
+		default:
+			r.profile.Fields = append(r.profile.Fields, item.Text)
+		}
+	}
+}
+
+func (r *profileReader) countsDenied(n *document.Node) {
+	switch n.Text {
+	case "true":
+		r.profile.CountsDenied = Yes
+	case "false":
+		r.profile.CountsDenied = No
+	default:
+		r.mistake(n, "counts-denied: must be true or false (got %s)", n.Describe())
+	}
+}
+
+func (r *profileReader) store(n *document.Node) {
+	if n.Text != "redis" {
+		r.mistake(n, "store: must be redis (got %s)", n.Describe())
+	}
+	r.profile.Store = n.Text
+}
+
+func (r *profileReader) send(n *document.Node) {
+	if n.Kind != document.Map {
+		r.mistake(n, "send: must be a map of fields, such as {Host: example.com} (got %s)", n.Describe())
+		return
+	}
+	r.profile.Send = make(http.Header)
+	for _, e := range n.Entries {
+		if e.Name.Text == "" || e.Value.Kind != document.Scalar || strings.ContainsAny(e.Name.Text, " :\r\n") {
+			r.mistake(e.Name, "send: must have names of fields with a text each (got %s)", e.Name.Describe())
+			continue
+		}
+		r.profile.Send.Set(e.Name.Text, e.Value.Text)
+	}
+}
+
+// listed returns words as "a, b or c".
+func listed(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// units returns N of N in P.
+func (p *Profile) units() int { return int(p.Limit.Rate().Units) }
+
+// period returns P of N in P.
+func (p *Profile) period() time.Duration { return p.Limit.Rate().Period }
+
+// burst returns the most that a fresh key admits at once.
+func (p *Profile) burst() int { return int(p.Limit.Burst()) }
+
+// isBucket reports whether units come back one by one.
+func (p *Profile) isBucket() bool { return p.Named && p.Limit.Algorithm().HasBurst() }
+
+// isSteady reports whether what is used up comes back all at once, or each unit a period after it was
+// used.
+func (p *Profile) isSteady() bool {
+	switch p.Limit.Algorithm() {
+	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmSlidingLog:
+		return p.Named
+	}
+	return false
+}
+
+// refill returns how many units may have come back within d, one by one.
+func (p *Profile) refill(d time.Duration) int {
+	if p.isSteady() {
+		return 0
+	}
+	return int(int64(d) * p.Limit.Rate().Units / int64(p.period()))
+}
+
+// mayTurn reports whether a window may turn within d, so that a count says nothing. Windows that follow
+// the clock do not turn for half a period after [trial.afterTurn]. Those of a server that names no
+// algorithm turn at any time: checks try several times within a small part of a period.
+func (p *Profile) mayTurn(d time.Duration) bool {
+	switch {
+	case !p.Named:
+		return d > p.period()/20
+	case p.Limit.Algorithm() == limits.AlgorithmFixedWindow && !p.aligned():
+		return d > p.period()/20
+	}
+	return d > p.period()/3
+}
+
+// aligned reports whether windows turn with the clock of this machine.
+func (p *Profile) aligned() bool {
+	return p.Named && p.Limit.Algorithm() == limits.AlgorithmFixedWindow && p.isLocal()
+}
+
+// isLocal reports whether the server runs on this machine, so that its clock is ours.
+func (p *Profile) isLocal() bool {
+	u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+}
+
+// manyKeys reports whether the checks can have as many keys as they like.
+func (p *Profile) manyKeys() bool {
+	switch p.Key.From {
+	case FromNothing:
+		return false
+	case FromAddress: // another address of 127.0.0.0/8 for each
+		u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
+		if err != nil {
+			return false
+		}
+		address, err := netip.ParseAddr(u.Hostname())
+		return err == nil && address.Is4() && address.IsLoopback()
+	}
+	return true
+}
+
+// drain returns how long a bucket takes to be full again, and otherwise the period.
+func (p *Profile) drain() time.Duration {
+	return time.Duration(int64(p.period()) * int64(p.burst()) / int64(p.units()))
+}

@@ -1,0 +1,350 @@
+package conform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// spoken returns the dialects of the profile.
+func spoken(t *trial) (all []*dialect) {
+	for _, name := range t.profile.Fields {
+		all = append(all, dialectOf(name))
+	}
+	return all
+}
+
+// counted returns the dialects of the profile that tell what is left.
+func counted(t *trial) (all []*dialect) {
+	for _, d := range spoken(t) {
+		if d.name != "retry-after" {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// hundred is how many answers are read.
+const hundred = 100
+
+// readHundred reads the answers of a hundred requests on several keys, by each dialect.
+func readHundred(t *trial, visit func(x *exchange)) (answers int, o outcome) {
+	keys := (hundred + t.profile.burst() + 2) / (t.profile.burst() + 3)
+	if !t.profile.manyKeys() {
+		keys = min(keys, 3)
+	}
+	var mu sync.Mutex
+	t.each(max(keys, 2), func(i int, c *client) {
+		for _, x := range c.row(t.profile.burst() + 3) {
+			mu.Lock()
+			if answers++; x.failed() && o.verdict == "" {
+				o = fails("a request is %s, which is neither admitted nor denied with status %d", &x,
+					t.profile.Denied)
+			} else if !x.failed() {
+				visit(&x)
+			}
+			mu.Unlock()
+		}
+	})
+	return answers, o
+}
+
+// checkSyntax reads the fields of a hundred answers by the document of each dialect.
+func checkSyntax(t *trial) outcome {
+	all := spoken(t)
+	if len(all) == 0 {
+		return skips("the profile lists no fields")
+	}
+	var found, kinds []string
+	answers, o := readHundred(t, func(x *exchange) {
+		for _, d := range all {
+			_, _, problems := d.read(x.header, x.denied())
+			for _, p := range problems {
+				p = fmt.Sprintf("%s (%s)", p, d.source)
+				// One with other numbers is of the same kind.
+				if kind := strings.Map(withoutDigits, p); !slices.Contains(kinds, kind) {
+					kinds, found = append(kinds, kind), append(found, p)
+				}
+			}
+		}
+	})
+	switch {
+	case o.verdict != "":
+		return o
+	case len(found) == 1:
+		return fails("%s", found[0])
+	case len(found) > 1:
+		return fails("%d problems in the fields of %d answers", len(found), answers).
+			with(found[:min(len(found), 8)]...)
+	}
+	return holds("%s in %d answers are well-formed", strings.Join(t.profile.Fields, ", "), answers)
+}
+
+// withoutDigits is a mapping that drops digits.
+func withoutDigits(c rune) rune {
+	if c >= '0' && c <= '9' {
+		return -1
+	}
+	return c
+}
+
+// checkQuota compares the told limit and window with the promise.
+func checkQuota(t *trial) outcome {
+	all := counted(t)
+	if len(all) == 0 {
+		return skips("the profile lists no fields that tell a limit")
+	}
+	p := t.profile
+	window := int64((p.drain() + time.Second - 1) / time.Second)
+	told := 0
+	var wrong string
+	answers, o := readHundred(t, func(x *exchange) {
+		for _, d := range all {
+			read, _, _ := d.read(x.header, x.denied())
+			switch {
+			case read.limit == absent:
+			case read.limit != int64(p.burst()) && read.limit != int64(p.units()):
+				wrong = fmt.Sprintf("%s tells a limit of %d, and the promise is %d", d.name, read.limit, p.units())
+			default:
+				told++
+			}
+			// In whole seconds a short period is told as one.
+			if read.window != absent && read.window != window && p.period() >= time.Second &&
+				read.window != int64((p.period()+time.Second-1)/time.Second) {
+				wrong = fmt.Sprintf("%s tells a window of %d s, and the promise is %v", d.name, read.window, p.period())
+			}
+		}
+	})
+	switch {
+	case o.verdict != "":
+		return o
+	case wrong != "":
+		return fails("%s", wrong)
+	case told == 0:
+		return skips("no field of %d answers tells the limit", answers)
+	}
+	return holds("the fields of %d answers tell the limit that is promised", answers)
+}
+
+// remainder is a key whose limit is used up after an answer told what is left.
+type remainder struct {
+	told    int64
+	used    int        // requests before, with the one that told
+	rest    []exchange // all at once
+	over    time.Duration
+	denied  bool // a denial tells that something is left
+	answers []exchange
+}
+
+// checkRemaining reads what is left after each of a hundred requests, and at once uses it up.
+func checkRemaining(t *trial) outcome {
+	all := counted(t)
+	if len(all) == 0 {
+		return skips("the profile lists no fields that tell what is left")
+	}
+	p := t.profile
+	n := min(p.burst(), 20)
+	rounds := max(1, min(3, hundred/(n*(n+1)/2)))
+	if !p.manyKeys() {
+		n, rounds = min(n, 3), 1
+	}
+	var outcomes []outcome
+	for _, d := range all {
+		keys := make([]remainder, n*rounds)
+		phases := make([]time.Duration, len(keys))
+		for i := range phases {
+			phases[i] = time.Duration(t.random.Int64N(int64(p.period())))
+		}
+		t.each(len(keys), func(i int, c *client) {
+			used := 1 + (i%n)*(p.burst()-1)/max(n-1, 1)
+			if n == 1 {
+				used = 1
+			}
+			t.sleep(phases[i])
+			t.afterTurn(p.period() / 2)
+			r := &keys[i]
+			r.answers, r.used = c.row(used), used
+			last := &r.answers[len(r.answers)-1]
+			told, _, _ := d.read(last.header, last.denied())
+			if r.told = told.remaining; r.told == absent || !last.admitted() {
+				r.told = absent
+				return
+			}
+			r.rest = c.burst(int(min(max(r.told, 0), 2*mostUnits)) + 3)
+			r.over = took(append(slices.Clone(r.answers), r.rest...))
+			for k := range r.rest {
+				if told, _, _ := d.read(r.rest[k].header, true); r.rest[k].denied() && told.remaining > 0 {
+					r.denied = true
+				}
+			}
+		})
+		o := judgeRemaining(t, d.name, keys)
+		if o.verdict == Fails {
+			return o
+		}
+		outcomes = append(outcomes, o)
+	}
+	return outcomes[0]
+}
+
+func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
+	p := t.profile
+	judged, read, tooFew := 0, 0, 0
+	var example *remainder
+	for i := range keys {
+		r := &keys[i]
+		if r.told == absent {
+			continue
+		}
+		read += len(r.answers) + len(r.rest)
+		got := count(r.rest)
+		switch {
+		case got.failed > 0:
+			return fails("%d requests are neither admitted nor denied", got.failed).with(failures(r.rest)...)
+		case r.denied:
+			return fails("%s tells in a denial that something is left", dialect)
+		case int64(got.admitted) < r.told:
+			return fails("%s tells after request %d of a fresh key that %d are left, and of %d more sent at once %d "+
+				"are admitted", dialect, r.used, r.told, len(r.rest), got.admitted)
+		case p.refill(r.over) > 0 || p.mayTurn(r.over):
+			continue // some may have come back meanwhile
+		case int64(got.admitted) > r.told:
+			if tooFew++; example == nil {
+				example = r
+			}
+		}
+		judged++
+	}
+	switch {
+	case 2*tooFew > judged:
+		return fails("%s tells after request %d of a fresh key that %d are left, and of %d more sent at once %d are "+
+			"admitted", dialect, example.used, example.told, len(example.rest), count(example.rest).admitted)
+	case judged == 0:
+		return skips("the answers took too long to judge, or do not tell what is left")
+	}
+	return holds("what %d answers on %d keys tell is left is admitted at once, and no more", read, judged)
+}
+
+// checkReset uses up keys and comes back when the fields say.
+func checkReset(t *trial) outcome {
+	for _, d := range counted(t) {
+		x := t.client().get()
+		if told, _, _ := d.read(x.header, false); told.reset.kind == notTold {
+			continue
+		} else if told.reset.kind != secondsToGo && !t.profile.isLocal() {
+			return skips("%s tells an instant, and the clock of the server may differ from ours", d.name)
+		}
+		o := comeBack(t, d.name, func(x *exchange) (moment, []string) {
+			told, _, _ := d.read(x.header, true)
+			return told.reset, nil
+		})
+		if o.verdict != Holds || d == counted(t)[len(counted(t))-1] {
+			return o
+		}
+	}
+	return skips("no field tells when more is admitted")
+}
+
+// checkWobble reads when more is admitted, from the denials of one window.
+func checkWobble(t *trial) outcome {
+	all := spoken(t)
+	switch {
+	case len(all) == 0:
+		return skips("the profile lists no fields")
+	case t.profile.CountsDenied == Yes:
+		return skips("a denied request counts, so each denial may tell another instant")
+	}
+	p := t.profile
+	const keys = 3
+	answers := make([][]exchange, keys)
+	phase := time.Duration(t.random.Int64N(int64(p.period())))
+	t.each(keys, func(i int, c *client) {
+		t.sleep(phase)
+		t.afterTurn(p.period())
+		end := time.Now().Add(p.period() * 9 / 10)
+		for t.ctx.Err() == nil && time.Now().Before(end) {
+			x := c.get()
+			if answers[i] = append(answers[i], x); x.denied() {
+				t.sleep(p.period() / 50)
+			}
+		}
+	})
+	told := 0
+	for _, d := range all {
+		for i := range answers {
+			for _, denials := range rowsOfDenials(answers[i]) {
+				n, text := wobble(d, denials)
+				if told += n; text != "" {
+					return fails("%s", text).with(moments(d, denials)...)
+				}
+			}
+		}
+	}
+	if told < 2*keys {
+		return skips("no field of several denials in a row tells when more is admitted")
+	}
+	return holds("%d denials tell the same instants, rounded to seconds in one way", told)
+}
+
+// rowsOfDenials returns the denials that follow each other without an admitted request in between.
+func rowsOfDenials(answers []exchange) (rows [][]exchange) {
+	start := 0
+	for i := range answers {
+		if !answers[i].denied() {
+			rows = append(rows, answers[start:i])
+			start = i + 1
+		}
+	}
+	return append(rows, answers[start:])
+}
+
+// wobble reports whether denials that change nothing tell different instants, whichever way the
+// server rounds. It returns how many tell one.
+func wobble(d *dialect, denials []exchange) (told int, text string) {
+	for _, rounding := range roundings {
+		var common span
+		told = 0
+		same := true
+		for i := range denials {
+			x := &denials[i]
+			read, _, _ := d.read(x.header, true)
+			if read.reset.kind == notTold {
+				continue
+			}
+			s := read.reset.within(x.sent, x.answered, rounding.least, rounding.most)
+			if told++; told == 1 {
+				common = s
+				continue
+			}
+			if s.from.After(common.from) {
+				common.from = s.from
+			}
+			if s.to.Before(common.to) {
+				common.to = s.to
+			}
+			same = same && common.from.Before(common.to)
+		}
+		if same {
+			return told, ""
+		}
+	}
+	return told, fmt.Sprintf("%d denials in a row, which change nothing, tell different instants by %s, whichever "+
+		"way seconds are rounded", told, d.name)
+}
+
+// moments returns what denials tell, as lines of a report.
+func moments(d *dialect, denials []exchange) (lines []string) {
+	last := ""
+	for i := range denials {
+		x := &denials[i]
+		read, _, _ := d.read(x.header, true)
+		line := fmt.Sprintf("%s after the first denial: %v", seconds(x.sent.Sub(denials[0].sent)), read.reset)
+		if read.reset.String() != last && len(lines) < 8 {
+			lines = append(lines, line)
+		}
+		last = read.reset.String()
+	}
+	return lines
+}

@@ -1,0 +1,243 @@
+package conform
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// trial is one check at work.
+type trial struct {
+	ctx     context.Context
+	profile *Profile
+	host    host
+	server  instance
+	random  *rand.Rand // for one goroutine
+	prefix  string     // of its keys
+	first   uint64     // of its addresses
+	keys    atomic.Uint64
+	many    int // keys of each half of the check of memory
+	sent    atomic.Int64
+}
+
+// addressesOfCheck is how many addresses a check has of its own.
+const addressesOfCheck = 1 << 18
+
+// newTrial returns a trial of a check. Its random numbers are those of the seed and the check.
+func newTrial(ctx context.Context, check string, seed uint64, r *runner) *trial {
+	name := fnv.New64a()
+	io.WriteString(name, check)
+	return &trial{
+		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
+		random: rand.New(rand.NewPCG(seed, name.Sum64())),
+		many:   cmp.Or(r.options.keys, manyKeys),
+		prefix: fmt.Sprintf("conform-%x-%s-", seed, check),
+		first:  uint64(indexOf(check)+1) * addressesOfCheck,
+	}
+}
+
+// client is a sender that a server tells from others.
+type client struct {
+	trial   *trial
+	server  instance
+	key     string     // the value of the field that has the key; "": none
+	address netip.Addr // from which it connects; the zero one: any
+}
+
+// client returns one that the server has not seen. If the server has one limit for all, it waits
+// until nothing of earlier requests counts.
+func (t *trial) client() *client {
+	if !t.profile.manyKeys() {
+		t.sleep(2*t.profile.period() + t.profile.drain() + 100*time.Millisecond)
+		return &client{trial: t, server: t.server}
+	}
+	n := t.keys.Add(1)
+	switch t.profile.Key.From {
+	case FromAddress:
+		return &client{trial: t, server: t.server, address: within(127, t.first+n)}
+	case FromForwarded:
+		return t.named(within(10, t.first+n).String())
+	}
+	return t.named(fmt.Sprintf("%s%d", t.prefix, n))
+}
+
+// named returns a client with a key of its own choice, for a key that is in a field.
+func (t *trial) named(key string) *client { return &client{trial: t, server: t.server, key: key} }
+
+// within returns address n of a network such as 127.0.0.0/8.
+func within(network byte, n uint64) netip.Addr {
+	return netip.AddrFrom4([4]byte{network, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// sleep waits unless the run ends.
+func (t *trial) sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.ctx.Done():
+	}
+}
+
+// sleepUntil waits for an instant.
+func (t *trial) sleepUntil(at time.Time) { t.sleep(time.Until(at)) }
+
+// nextTurn returns when windows that follow the clock turn next, at least so long from now.
+func (t *trial) nextTurn(least time.Duration) time.Time {
+	period := t.profile.period()
+	at := time.Now().Add(least)
+	return at.Add(period - time.Duration(at.UnixNano()%int64(period)))
+}
+
+// afterTurn waits until a window that follows the clock has begun, if they do and less than d is left
+// of this one.
+func (t *trial) afterTurn(d time.Duration) {
+	if !t.profile.aligned() {
+		return
+	}
+	if turn := t.nextTurn(0); time.Until(turn) < d {
+		t.sleepUntil(turn.Add(2 * clockGrain))
+	}
+}
+
+// shown returns what tells c from others, for a report.
+func (c *client) shown() string {
+	if c.address.IsValid() {
+		return c.address.String()
+	}
+	return strings.TrimPrefix(c.key, c.trial.prefix)
+}
+
+// request is what a client sends beside its key.
+type request struct {
+	method string // "": GET
+	http2  bool
+	header http.Header // replaces that of the client, if set
+}
+
+// get sends a GET.
+func (c *client) get() exchange { return c.do(request{}) }
+
+// do sends a request and reads the answer.
+func (c *client) do(q request) exchange {
+	x := exchange{denial: c.trial.profile.Denied}
+	method := q.method
+	if method == "" {
+		method = http.MethodGet
+	}
+	ctx, cancel := context.WithTimeout(c.trial.ctx, answerTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, c.server.url(), nil)
+	if err != nil {
+		x.err = err
+		return x
+	}
+	r.Header.Set("User-Agent", "weir-conform")
+	for name, values := range c.trial.profile.Send {
+		r.Header[name] = values
+	}
+	r.Host = c.trial.profile.Send.Get("Host")
+	if field := c.trial.profile.Key.Field; field != "" && c.key != "" {
+		r.Header.Set(field, c.key)
+	}
+	for name, values := range q.header {
+		r.Header[name] = values
+	}
+	c.trial.sent.Add(1)
+	x.sent = time.Now()
+	answer, err := c.server.from(c.address, q.http2).RoundTrip(r)
+	x.answered = time.Now()
+	if err != nil {
+		x.err = err
+		return x
+	}
+	// The rest of a body that is longer is left, and costs the connection.
+	io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
+	answer.Body.Close()
+	x.status, x.header = answer.StatusCode, answer.Header
+	return x
+}
+
+// row sends n requests one after the other.
+func (c *client) row(n int) (answers []exchange) {
+	for range n {
+		if c.trial.ctx.Err() != nil {
+			break
+		}
+		answers = append(answers, c.get())
+	}
+	return answers
+}
+
+// burst sends n requests at once.
+func (c *client) burst(n int) []exchange { return atOnce(n, func(int) *client { return c }) }
+
+// atOnce sends n requests at once, each by a client.
+func atOnce(n int, by func(i int) *client) []exchange {
+	answers := make([]exchange, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { answers[i] = by(i).get() })
+	}
+	all.Wait()
+	return answers
+}
+
+// exhaust sends requests one after the other until one is denied, and returns all. It gives up after
+// three times the burst.
+func (c *client) exhaust() (answers []exchange, denied bool) {
+	for range 3*c.trial.profile.burst() + 3 {
+		x := c.get()
+		if answers = append(answers, x); x.denied() {
+			return answers, true
+		}
+		if x.failed() {
+			return answers, false
+		}
+	}
+	return answers, false
+}
+
+// each calls do with n new clients, at once if the server has many keys.
+func (t *trial) each(n int, do func(i int, c *client)) {
+	if !t.profile.manyKeys() {
+		for i := range n {
+			do(i, t.client())
+		}
+		return
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		c := t.client()
+		all.Go(func() { do(i, c) })
+	}
+	all.Wait()
+}
+
+// undeniable returns the outcome of a check for which a limiter denied nothing.
+func (t *trial) undeniable(answers []exchange) outcome {
+	n, p := count(answers), t.profile
+	if n.failed > 0 {
+		return fails("after %d admitted requests one is %s, which is neither admitted nor denied with status %d",
+			n.admitted, &answers[len(answers)-1], p.Denied).with(failures(answers)...)
+	}
+	// As many may be admitted if windows turn.
+	most := p.burst() + p.units() + int(int64(took(answers))*int64(p.units())/int64(p.period()))
+	if n.admitted <= most {
+		return skips("%d requests in a row took %s, too slow to be denied", n.admitted, seconds(took(answers)))
+	}
+	return fails("%d requests in a row are admitted within %s, and none is denied", n.admitted,
+		seconds(took(answers)))
+}
