@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weir-go/weir/client/internal/structured"
+	"github.com/weir-go/weir/internal/http/structured"
 )
 
 // origin is where an answer comes from, as one field says.

@@ -1,6 +1,6 @@
 package quota
 
-import "github.com/weir-go/weir/client/internal/structured"
+import "github.com/weir-go/weir/internal/http/structured"
 
 // absent is the value of a parameter that is missing, or no number of units or seconds.
 const absent = -1

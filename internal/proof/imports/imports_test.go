@@ -45,8 +45,8 @@ var mayImport = map[string][]string{
 	"ginmw":  {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 	"echomw": {"internal/http/shedgate", "keyfuncs", "nethttp", "shed"},
 
-	"client/internal/quota":      {"client/internal/structured"},
-	"client/internal/structured": {},
+	"client/internal/quota":    {"internal/http/structured"},
+	"internal/http/structured": {},
 
 	"internal/files/document": {},
 	"internal/files/follow":   {},
@@ -75,7 +75,7 @@ func mayReach(path string) (all []string) {
 
 // standardLibraryOnly lists the packages that depend on the standard library alone.
 var standardLibraryOnly = []string{"", "admin", "client", "client/internal/quota",
-	"client/internal/structured", "core",
+	"internal/http/structured", "core",
 	"headers", "keyfuncs", "limits", "limits/backends", "limits/limitstest", "memory",
 	"nethttp", "redisbackend/internal/wire", "shed", "stats", "tokens"}
 
