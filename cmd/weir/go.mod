@@ -12,6 +12,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/weir-go/weir v0.0.0
 	github.com/weir-go/weir/gateway v0.0.0
+	github.com/weir-go/weir/keyfuncs/agents v0.0.0
 	go.yaml.in/yaml/v4 v4.0.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260720211330-0afa2a65878a
 	google.golang.org/grpc v1.84.0
@@ -35,3 +36,5 @@ require (
 replace github.com/weir-go/weir => ../..
 
 replace github.com/weir-go/weir/gateway => ../../gateway
+
+replace github.com/weir-go/weir/keyfuncs/agents => ../../keyfuncs/agents
