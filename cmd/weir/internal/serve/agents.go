@@ -45,6 +45,7 @@ func (s *signers) key(section policy.Agents) (func(*http.Request) (string, error
 func (s *signers) config(section policy.Agents) agents.Config {
 	config := agents.Config{
 		Authorities: section.Authorities, MaxLifetime: section.MaxLifetime, Unlisted: section.Unlisted,
+		Previous: s.inForce.Load(),
 		OnFetch: func(url string, keys int, err error) {
 			if err != nil {
 				s.logger.Warn("serve: a directory of an agent cannot be fetched", "url", url, "error", err)
