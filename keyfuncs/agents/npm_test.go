@@ -3,6 +3,7 @@ package agents_test
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,19 +14,28 @@ import (
 	"github.com/weir-go/weir/keyfuncs/agents/agentstest"
 )
 
-// peerProgram signs by the package web-bot-auth, and verifies what this package has signed. It
-// writes what it has signed, with its key, to standard output.
+// peerProgram signs by two packages of npm, and verifies by them what this package has signed: by
+// web-bot-auth with one String in Signature-Agent, as drafts had it when that release was made, and by
+// http-message-sig with a Dictionary.
 const peerProgram = `
-import { generateNonce, recommendedComponents, signatureHeaders, verify } from 'web-bot-auth';
+import * as strict from 'http-message-sig';
+import { generateNonce, signatureHeaders, verify } from 'web-bot-auth';
 import { Ed25519Signer, verifierFromJWK } from 'web-bot-auth/crypto';
 import { readFileSync } from 'node:fs';
 
 const ours = JSON.parse(readFileSync(0, 'utf8')); // a key and requests that it has signed
-const verifier = await verifierFromJWK(ours.key);
+const ourKey = await crypto.subtle.importKey('jwk', ours.key, 'Ed25519', true, ['verify']);
+const policy = { algorithms: ['ed25519'], requiredComponents: ['@authority'], requiredParameters: ['created', 'tag'] };
 const verified = [];
 for (const { url, method, headers } of ours.requests) {
+  const request = new Request(url, { method, headers });
   try {
-    await verify(new Request(url, { method, headers }), verifier);
+    if (headers['Signature-Agent'].startsWith('"')) {
+      await verify(request, await verifierFromJWK(ours.key));
+    } else {
+      await strict.verifySignature(request,
+        { label: 'sig1', policy, resolveVerifier: () => strict.webcrypto.verifier(ourKey) });
+    }
     verified.push('');
   } catch (error) {
     verified.push(String(error));
@@ -42,23 +52,40 @@ const signed = [];
 for (const [agent, components] of [
   ['"https://bot.example"', undefined],
   ['sig1="https://bot.example"', undefined],
-  ['sig1="https://bot.example"', recommendedComponents('sig1')],
-  ['agent="https://bot.example"', [...recommendedComponents('agent'), '@method', '@path', '@query', '@target-uri']],
+  ['"https://bot.example"', ['@authority', 'signature-agent', '@method', '@path', '@query', '@target-uri', '@scheme']],
 ]) {
   const request = new Request(url, { headers: { 'Signature-Agent': agent } });
   const fields = await signatureHeaders(request, signer, { created, expires, components, nonce: generateNonce() });
-  signed.push({ 'Signature-Agent': agent, 'Signature': fields.Signature, 'Signature-Input': fields['Signature-Input'] });
+  signed.push({ 'Signature-Agent': agent, ...fields });
+}
+for (const more of [
+  [],
+  ['@method', '@target-uri', '@scheme', '@path', '@query'],
+  ['accept', strict.component('x-dict', { key: 'b' })],
+]) {
+  const headers = {
+    'Signature-Agent': 'sig1="https://bot.example"', 'Accept': 'text/html,  */*', 'X-Dict': 'a=1,b=(2  "c";d)',
+  };
+  const fields = await strict.createSignature(new Request(url, { headers }), {
+    label: 'sig1', signer: strict.webcrypto.signer(pair.privateKey),
+    components: ['@authority', strict.component('signature-agent', { key: 'sig1' }), ...more],
+    parameters: {
+      created: Math.floor(created / 1000), expires: Math.floor(expires / 1000), keyid: signer.keyid,
+      nonce: generateNonce(), tag: 'web-bot-auth',
+    },
+  });
+  signed.push({ ...headers, 'Signature': fields.signature, 'Signature-Input': fields.signatureInput });
 }
 console.log(JSON.stringify({ verified, keys: { keys: [{ kty, crv, x }] }, signed }));
 `
 
-// The package web-bot-auth of npm is Cloudflare's.
-func TestAnIndependentSignerAgrees(t *testing.T) {
-	testrun.FullOnly(t, "web-bot-auth, which npm installs")
+// Both packages are Cloudflare's.
+func TestIndependentSignersAgree(t *testing.T) {
+	testrun.FullOnly(t, "web-bot-auth and http-message-sig, which npm installs")
 	testrun.Program(t, "node")
 	dir := t.TempDir()
 	install := testrun.Command(t, "npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", dir,
-		"web-bot-auth@0.1.3")
+		"web-bot-auth@0.1.3", "http-message-sig@0.3.0")
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("npm: %v\n%s", err, out)
 	}
@@ -80,15 +107,21 @@ func TestAnIndependentSignerAgrees(t *testing.T) {
 		Key      json.RawMessage `json:"key"`
 		Requests []request       `json:"requests"`
 	}{Key: set.Keys[0]}
-	for _, components := range [][]string{nil, {"@method", "@path"}, {"@target-uri"}} {
-		ours.Components = components
-		r := signed(ours)
+	add := func(r *http.Request) {
 		headers := make(map[string]string)
 		for name := range r.Header {
 			headers[name] = r.Header.Get(name)
 		}
 		said.Requests = append(said.Requests, request{"https://shop.example/items?page=2", r.Method, headers})
 	}
+	for _, components := range [][]string{nil, {"@method", "@path", "@query"}, {"@target-uri", "@scheme"}} {
+		ours.Components = components
+		add(signed(ours))
+	}
+	older := usual()
+	older.agent, older.components = `"https://bot.example"`, `"@authority" "signature-agent" "@path"`
+	older.base = "\"@authority\": shop.example\n\"signature-agent\": \"https://bot.example\"\n\"@path\": /items\n"
+	add(older.sign(ours.Key))
 	altered := said.Requests[0]
 	altered.URL = "https://evil.example/"
 	said.Requests = append(said.Requests, altered)
@@ -125,7 +158,7 @@ func TestAnIndependentSignerAgrees(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(answer.Signed) != 4 || len(answer.Verified) != len(said.Requests) {
+	if len(answer.Signed) != 6 || len(answer.Verified) != len(said.Requests) {
 		t.Fatalf("got %d signatures and %d verdicts", len(answer.Signed), len(answer.Verified))
 	}
 	for _, fields := range answer.Signed {

@@ -56,8 +56,8 @@ func MustNew(config Config) *Verifier { return gate.Must(New(config)) }
 // Agent is the signer of a request.
 type Agent struct {
 	// Name is who is counted: the Name of its [Directory]. For a directory that is not listed it is
-	// "unlisted:" and the domain that somebody has registered, such as "unlisted:bot.example" for
-	// https://a.bot.example, so that no number of subdomains has more than one budget.
+	// "unlisted:" and the registered domain, such as "unlisted:bot.example" for https://a.bot.example, so
+	// that no number of subdomains has more than one budget.
 	Name string
 
 	// Directory is the URL of the agent's directory, without a query.

@@ -143,7 +143,7 @@ func (d *Directory) take() bool {
 func (d *Directory) fly(f *flight) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	answer, err := d.load(ctx)
+	answer, err := load(ctx, d.client, d.place)
 	now := time.Now()
 	if err == nil {
 		// Processes that have started together ask apart.

@@ -167,7 +167,7 @@ func TestOnlyPublicAddressesAreAsked(t *testing.T) {
 
 func TestTheTransportRefusesAPrivateAddress(t *testing.T) {
 	d := New(Place{"https://127.0.0.1:1/", "https://127.0.0.1:1/", "127.0.0.1:1"}, Options{})
-	if _, err := d.load(t.Context()); !errors.Is(err, errPrivateAddress) {
+	if _, err := load(t.Context(), d.client, d.place); !errors.Is(err, errPrivateAddress) {
 		t.Errorf("got %v, want errPrivateAddress", err)
 	}
 }
@@ -437,17 +437,17 @@ func TestRetryAfterOfADirectoryIsHeeded(t *testing.T) {
 
 func TestNoMoreFetchesRunThanThereAreTickets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{status: 200, body: setOf(jwkOf(1, "")), delay: time.Second}
+		s := &server{status: 200, body: setOf(jwkOf(1, "")), delay: 5 * time.Second}
 		options := Options{Transport: s, Tickets: make(chan struct{}, 2)}
 		place, _ := ParsePlace("https://bot.example")
 		for range 5 {
 			New(place, options).Keys(t.Context())
 		}
 		wantAsked(t, s, 2)
-		time.Sleep(2 * time.Second)
+		time.Sleep(6 * time.Second)
 		New(place, options).Keys(t.Context())
 		wantAsked(t, s, 3)
-		time.Sleep(2 * time.Second)
+		time.Sleep(6 * time.Second)
 	})
 }
 
@@ -488,7 +488,7 @@ func TestThePlaceSaysWhichTypesAreTaken(t *testing.T) {
 		{"https://bot.example/jwks.json", "text/plain", false},
 	} {
 		place, _ := ParsePlace(c.url)
-		if err := New(place, Options{}).checkType(c.contentType); (err == nil) != c.want {
+		if err := checkType(place, c.contentType); (err == nil) != c.want {
 			t.Errorf("%s, %s: got %v", c.url, c.contentType, err)
 		}
 	}

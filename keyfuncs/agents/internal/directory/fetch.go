@@ -29,15 +29,15 @@ type answer struct {
 	retryAfter time.Duration // if there are none
 }
 
-// load asks the directory.
-func (d *Directory) load(ctx context.Context) (answer, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.place.URL, nil)
+// load asks the directory at a place.
+func load(ctx context.Context, client *http.Client, place Place) (answer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, place.URL, nil)
 	if err != nil {
 		return answer{}, err
 	}
 	r.Header.Set("Accept", mediaType+", application/jwk-set+json, application/json")
 	r.Header.Set("User-Agent", "weir (a verifier of Web Bot Auth)")
-	w, err := d.client.Do(r)
+	w, err := client.Do(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -46,7 +46,7 @@ func (d *Directory) load(ctx context.Context) (answer, error) {
 		return answer{retryAfter: waitOf(w.Header)}, fmt.Errorf("status %d: only 200 has keys, and redirects are not "+
 			"followed", w.StatusCode)
 	}
-	if err := d.checkType(w.Header.Get("Content-Type")); err != nil {
+	if err := checkType(place, w.Header.Get("Content-Type")); err != nil {
 		return answer{}, err
 	}
 	text, err := io.ReadAll(io.LimitReader(w.Body, maxBody+1))
@@ -60,12 +60,13 @@ func (d *Directory) load(ctx context.Context) (answer, error) {
 	return answer{keys: keys, age: ageOf(w.Header)}, err
 }
 
-func (d *Directory) checkType(contentType string) error {
+// checkType checks the type of what is at the place.
+func checkType(place Place, contentType string) error {
 	media, _, _ := mime.ParseMediaType(contentType)
 	switch {
 	case media == mediaType:
 		return nil
-	case d.place.IsWellKnown():
+	case place.IsWellKnown():
 		return fmt.Errorf("at the well-known path its Content-Type must be %s (got %.80q)", mediaType, contentType)
 	case media == "application/jwk-set+json" || media == "application/json":
 		return nil
@@ -111,7 +112,7 @@ func waitOf(h http.Header) time.Duration {
 	return max(seconds(text), 0)
 }
 
-// seconds reads a number of seconds. It returns -1 if text is none.
+// seconds reads a number of seconds. It returns -1 for another text.
 func seconds(text string) time.Duration {
 	const most = 366 * 24 * 60 * 60
 	n, err := strconv.ParseUint(text, 10, 64)

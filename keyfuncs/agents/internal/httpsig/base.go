@@ -1,7 +1,6 @@
 package httpsig
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"net/http"
@@ -21,25 +20,6 @@ type Message struct {
 // ErrComponent is the error for a component that the request does not have, or whose value this
 // package does not know.
 var ErrComponent = errors.New("httpsig: the signature covers what the request does not have")
-
-// AppendBase appends the signature base (RFC 9421, section 2.5): the text that was signed if s is a
-// signature of m.
-func (s *Signature) AppendBase(b []byte, m Message) ([]byte, error) {
-	// The identifiers stand in params in the same order, and apart by a space.
-	rest := s.params[1:]
-	for i := range s.count {
-		c := &s.covered[i]
-		end := c.length()
-		b = append(append(b, rest[:end]...), ": "...)
-		start, ok := len(b), false
-		if b, ok = m.appendValue(b, c); !ok || bytes.IndexByte(b[start:], '\n') >= 0 {
-			return b, ErrComponent
-		}
-		b, rest = append(b, '\n'), rest[end+1:]
-	}
-	b = append(b, `"@signature-params": `...)
-	return append(b, s.params...), nil
-}
 
 // length returns the length of the identifier in its canonical form.
 func (c *component) length() int {

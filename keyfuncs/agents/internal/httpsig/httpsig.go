@@ -8,6 +8,7 @@
 package httpsig
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
@@ -293,6 +294,25 @@ func (s *Signature) Members(field string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// AppendBase appends the signature base (RFC 9421, section 2.5): the text that was signed if s is a
+// signature of m.
+func (s *Signature) AppendBase(b []byte, m Message) ([]byte, error) {
+	// The identifiers stand in params in the same order, and apart by a space.
+	rest := s.params[1:]
+	for i := range s.count {
+		c := &s.covered[i]
+		end := c.length()
+		b = append(append(b, rest[:end]...), ": "...)
+		start, ok := len(b), false
+		if b, ok = m.appendValue(b, c); !ok || bytes.IndexByte(b[start:], '\n') >= 0 {
+			return b, ErrComponent
+		}
+		b, rest = append(b, '\n'), rest[end+1:]
+	}
+	b = append(b, `"@signature-params": `...)
+	return append(b, s.params...), nil
 }
 
 // Verify reports whether the signature is that of key over base, the text of [Signature.AppendBase].
