@@ -56,6 +56,8 @@ func TestSchemaAndDecoderHaveTheSameFields(t *testing.T) {
 	same(t, s, &programObject)
 	same(t, s, &clientObject)
 	same(t, s, &singleHeaderObject)
+	same(t, s, &agentsObject)
+	same(t, s, &agentDirectoryObject)
 	same(t, s, &ruleObject)
 	same(t, s, &planObject)
 	same(t, s, &overrideObject)
@@ -88,7 +90,7 @@ func TestGoodFilesHaveTheFormOfTheSchema(t *testing.T) {
 func TestBadFilesDoNotHaveTheFormOfTheSchema(t *testing.T) {
 	beyond := strings.Fields("duplicate-fields client-ranges client-header client-header-open keys undeclared " +
 		"not-supplied no-client patterns other-patterns routes scopes json limits modes concurrent " +
-		"values names-without-quotes")
+		"values names-without-quotes agents-empty agents-missing agents-overrides")
 	s := jsonschema.Parse(t, Schema())
 	paths, _ := filepath.Glob("testdata/bad/*")
 	for _, path := range paths {

@@ -14,6 +14,7 @@ require (
 	github.com/weir-go/weir v0.0.0
 	github.com/weir-go/weir/conform v0.0.0
 	github.com/weir-go/weir/gateway v0.0.0
+	github.com/weir-go/weir/keyfuncs/agents v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace v1.47.0
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc v1.47.0
@@ -53,3 +54,5 @@ replace github.com/weir-go/weir => ../..
 replace github.com/weir-go/weir/gateway => ../../gateway
 
 replace github.com/weir-go/weir/conform => ../../conform
+
+replace github.com/weir-go/weir/keyfuncs/agents => ../../keyfuncs/agents

@@ -140,7 +140,7 @@ func single(t *testing.T, command string) {
 	case command == "go -C examples/echo5 run .", command == "go -C examples/fiber run .",
 		command == "go -C examples/grpc run .", command == "go -C examples/connect run .",
 		command == "go -C examples/connect2 run .",
-		command == "go -C examples/mcp run .":
+		command == "go -C examples/mcp run .", command == "go -C examples/systems/crawlers run .":
 		testrun.FullOnly(t, "examples have tests of their own")
 	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that
 		if !strings.Contains(strings.Join(lines(t, "cmd/weir/playground_test.go"), "\n"), `"playground", "--listen"`) {

@@ -125,6 +125,7 @@ type service struct {
 	policy    *policy.Policy[*http.Request] // nil: no policy file
 	status    *policy.Status
 	limiter   *nethttp.Limiter
+	signers   *signers
 	limits    *descriptors.Service // nil: no limits by descriptors
 	watcher   *descriptors.Watcher // nil: they are not from files
 	xds       *xds.Client          // nil: they are not from a server
@@ -278,7 +279,9 @@ func (s *service) load() error {
 	if policyPath == "" {
 		return s.FieldNames.suits(s.Descriptors)
 	}
-	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{AnyServer: true}); err != nil {
+	s.signers = &signers{logger: s.Logger}
+	names := policy.Names[*http.Request]{AnyServer: true, Agents: s.signers.key}
+	if s.policy, err = policy.Load(policyPath, names); err != nil {
 		return err
 	}
 	if err := suits(policyPath, s.policy); err != nil {
@@ -291,14 +294,21 @@ func (s *service) load() error {
 	if s.Bots {
 		fields.Body = headers.Bots
 	}
-	s.limiter, err = nethttp.New(nethttp.Config{
-		Rules: s.policy.Rules(), Backend: shared, Fallback: fallback, Instances: s.Instances,
-		Headers:  fields,
+	config := nethttp.Config{
+		Rules: s.signers.rules(s.policy), Backend: shared, Fallback: fallback, Instances: s.Instances,
 		Observer: s.tracer.Observer(s.counters.Limiter("checks")), Logger: s.Logger,
-	})
-	if err != nil {
+	}
+	if _, signed := s.policy.Agents(); signed {
+		if s.Bots {
+			return fmt.Errorf("%s has agents, whose denials ask for a signature: leave out --bots", policyPath)
+		}
+		fields.Hidden, config.Denied = []string{replays}, s.signers.denied
+	}
+	config.Headers = fields
+	if s.limiter, err = nethttp.New(config); err != nil {
 		return err
 	}
+	s.signers.apply(s.policy)
 	s.status = s.policy.Status()
 	s.counters.WatchPolicy(policyPath, s.status)
 	if _, sheds := s.policy.Shed(); sheds {
@@ -470,10 +480,14 @@ func send(ctx context.Context, to chan<- struct{}) {
 }
 
 func (s *service) apply(p *policy.Policy[*http.Request]) error {
-	if err := suits(s.status.Source(), p); err != nil {
+	if err := errors.Join(suits(s.status.Source(), p), s.signers.suits(p)); err != nil {
 		return err
 	}
-	return s.limiter.Replace(p.Rules())
+	if err := s.limiter.Replace(s.signers.rules(p)); err != nil {
+		return err
+	}
+	s.signers.apply(p)
+	return nil
 }
 
 // server is one that listens.
