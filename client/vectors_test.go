@@ -180,8 +180,7 @@ func (v *vector) wait(t *testing.T) (wait time.Duration, repeated bool) {
 	var arrived time.Duration // of the last answer
 	warm := 0                 // requests before those of v
 	start := time.Now()
-	var server *script
-	server = scripted(func(n int, _ *http.Request) *http.Response {
+	server := scripted(func(n int, _ *http.Request) *http.Response {
 		if n -= warm + 1; n < 0 || n >= len(v.Answers) {
 			return answer(200)
 		}
