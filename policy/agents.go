@@ -157,8 +157,8 @@ func (a *Agents) names() (names []string) {
 	return names
 }
 
-// checkAgents reports overrides for agents that the file does not know. a is nil without agents.
-func (r *rule) checkAgents(d *decoder, a *Agents) {
+// checkOverrides reports overrides of r for agents that the file does not know. a is nil without agents.
+func (a *Agents) checkOverrides(d *decoder, r *rule) {
 	if a == nil {
 		return
 	}
