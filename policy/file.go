@@ -94,7 +94,7 @@ func (f *fileText) check(d *decoder) {
 		}
 		r.checkScope(d, scope, other)
 		r.checkOverrides(d, f.client)
-		r.checkAgents(d, f.agents)
+		f.agents.check(d, r)
 	}
 	d.rule = ""
 }
