@@ -58,6 +58,15 @@
 // verified. The signature of a directory's answer is not read: the draft leaves it to verifiers that
 // get directories from others.
 //
+// # What it costs
+//
+// The unit is a decision by one rule in memory, as BenchmarkVerify measures it in one run. A request
+// without a signature costs a twentieth. A signature that is for another site, has expired or is of
+// an unknown directory costs 7 to 15, one that was seen before 18, and one that must be verified 300,
+// good or forged. A rule asks once for its condition and once for its key, so a request is verified
+// once and seen several times. Give strangers a limit that a processor can bear: a flood of forged
+// signatures costs it some 60 microseconds each.
+//
 // # Why no library
 //
 // The package verifies by crypto/ed25519, and reads fields by weir's own parser of structured fields.
