@@ -67,7 +67,7 @@ var agentDirectoryObject = object[AgentDirectory]{"agentDirectory", []field[Agen
 	}},
 	{"keys", false, func(d *decoder, n *node, a *AgentDirectory) {
 		d.each(n, func(item *node) {
-			if key := d.publicKey(item); key != nil {
+			if key := readPublicKey(d, item); key != nil {
 				a.Keys = append(a.Keys, key)
 			}
 		})
@@ -131,8 +131,8 @@ func isHost(s string) bool {
 	return true
 }
 
-// publicKey reads a public key of Ed25519, as the member x of a JWK has it (RFC 8037, section 2).
-func (d *decoder) publicKey(n *node) ed25519.PublicKey {
+// readPublicKey reads a public key of Ed25519, as the member x of a JWK has it (RFC 8037, section 2).
+func readPublicKey(d *decoder, n *node) ed25519.PublicKey {
 	text, ok := d.text(n)
 	if !ok {
 		return nil
@@ -157,8 +157,8 @@ func (a *Agents) names() (names []string) {
 	return names
 }
 
-// checkOverrides reports overrides of r for agents that the file does not know. a is nil without agents.
-func (a *Agents) checkOverrides(d *decoder, r *rule) {
+// check reports overrides of r for agents that the file does not know. a is nil without agents.
+func (a *Agents) check(d *decoder, r *rule) {
 	if a == nil {
 		return
 	}

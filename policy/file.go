@@ -94,7 +94,7 @@ func (f *fileText) check(d *decoder) {
 		}
 		r.checkScope(d, scope, other)
 		r.checkOverrides(d, f.client)
-		f.agents.checkOverrides(d, r)
+		f.agents.check(d, r)
 	}
 	d.rule = ""
 }

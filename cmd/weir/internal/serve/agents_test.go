@@ -125,6 +125,36 @@ func TestAnAgentIsKnownByItsSignatureOfTheOriginalRequest(t *testing.T) {
 	}
 }
 
+// addAccepting adds the lines of the guide by which two proxies send Accept-Signature on.
+func addAccepting(t *testing.T, files map[string]string) {
+	t.Helper()
+	guide, err := os.ReadFile("../../../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, after, line string }{
+		{"nginx.conf", "auth_request_set $weir_retry $upstream_http_retry_after;",
+			"auth_request_set $weir_accept $upstream_http_accept_signature;"},
+		{"nginx.conf", "add_header Retry-After $weir_retry always;",
+			"add_header Accept-Signature $weir_accept always;"},
+		{"haproxy.cfg", "default_backend app", "http-after-response set-header Accept-Signature " +
+			"%[var(txn.weir_accept_signature)] if { var(txn.weir_accept_signature) -m found }"},
+	} {
+		text := strings.Replace(files[c.file], c.after, c.after+"\n  "+c.line, 1)
+		if text == files[c.file] || !strings.Contains(string(guide), "\n"+c.line) {
+			t.Errorf("%s has no %s, or the guide no %s", c.file, c.after, c.line)
+		}
+		files[c.file] = text
+	}
+	const before = `local fields = { "ratelimit", "ratelimit-policy", "retry-after" }`
+	after := strings.TrimSuffix(before, " }") + `, "accept-signature" }`
+	text := strings.Replace(files["weir.lua"], before, after, 1)
+	if text == files["weir.lua"] || !strings.Contains(string(guide), "\n"+after) {
+		t.Errorf("weir.lua has no %s, or the guide no %s", before, after)
+	}
+	files["weir.lua"] = text
+}
+
 // A real proxy passes the fields of the signature on, and says what the original request was.
 func TestASignatureIsVerifiedThroughEachProxy(t *testing.T) {
 	for _, proxy := range proxies {
@@ -132,10 +162,11 @@ func TestASignatureIsVerifiedThroughEachProxy(t *testing.T) {
 			path := testrun.Program(t, proxy.program)
 			bot, files := newBot(), blocks(t)
 			files["weir.yaml"] = policyFor(bot)
+			addAccepting(t, files)
 			s := setUpBy(t, files, proxy.denied, "weir.yaml")
 			proxy.run(s, path)
 			s.until(http.StatusTooManyRequests) // strangers have one request
-			ask := func(signer *agentstest.Signer, target string) int {
+			ask := func(signer *agentstest.Signer, target string) (status int, asked bool) {
 				t.Helper()
 				r, err := http.NewRequest("GET", s.url+target, nil)
 				if err != nil {
@@ -151,15 +182,15 @@ func TestASignatureIsVerifiedThroughEachProxy(t *testing.T) {
 				}
 				io.Copy(io.Discard, response.Body)
 				response.Body.Close()
-				return response.StatusCode
+				return response.StatusCode, response.Header.Get("Accept-Signature") != ""
 			}
 			for i, want := range []int{200, 200, 200, 429} {
-				if got := ask(bot, "/items?page=2&q=a%20b"); got != want {
-					t.Errorf("signed request %d: %d, want %d", i+1, got, want)
+				if got, asked := ask(bot, "/items?page=2&q=a%20b"); got != want || asked {
+					t.Errorf("signed request %d: %d, want %d; it is asked to sign: %v", i+1, got, want, asked)
 				}
 			}
-			if got := ask(nil, "/items"); got != 429 {
-				t.Errorf("an unsigned request: %d", got)
+			if got, asked := ask(nil, "/items"); got != 429 || !asked {
+				t.Errorf("an unsigned request: %d, and it is asked to sign: %v", got, asked)
 			}
 		})
 	}
