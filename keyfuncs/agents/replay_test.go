@@ -116,7 +116,7 @@ func TestANonceCountsOnceAsLongAsItsSignatureIsGood(t *testing.T) {
 				t.Fatalf("got %d, %v, %s", w.Code, w.Header(), w.Body)
 			}
 		}
-		if time.Sleep(1); s.Signed(r) {
+		if time.Sleep(time.Nanosecond); s.Signed(r) {
 			t.Error("the signature is still good")
 		}
 		for range 100 { // the next request needs another nonce, and no wait
