@@ -18,7 +18,8 @@
 //   - [github.com/weir-go/weir/memory]: the backend in this process, and limiters of keys
 //     without rules.
 //   - [github.com/weir-go/weir/keyfuncs]: functions that say who is counted: client addresses
-//     behind proxies, API keys, users, routes, and combinations.
+//     behind proxies, API keys, users, routes, and combinations;
+//     [github.com/weir-go/weir/keyfuncs/agents]: crawlers and other agents that sign their requests.
 //   - [github.com/weir-go/weir/headers]: response header fields, current and old.
 //   - [github.com/weir-go/weir/redisbackend]: the same limits in Redis, shared by
 //     many servers.

@@ -34,9 +34,22 @@ func handleAs[Q, A any](
 	f func(*http.Request, Person, Q) (A, error),
 ) {
 	var q Q
+	if !decode(w, r, &q) {
+		return
+	}
+	a, err := f(r, person, q)
+	if err != nil {
+		refuseFor(w, err)
+		return
+	}
+	answer(w, a)
+}
+
+// decode reads the content of r into q. If it cannot, it refuses r, and returns false.
+func decode(w http.ResponseWriter, r *http.Request, q any) bool {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&q)
+	err := decoder.Decode(q)
 	if err == nil {
 		if _, err = decoder.Token(); errors.Is(err, io.EOF) {
 			err = nil
@@ -47,38 +60,45 @@ func handleAs[Q, A any](
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			refuse(w, http.StatusRequestEntityTooLarge, "the content is too large")
-			return
+			return false
 		}
 		refuse(w, http.StatusBadRequest, "the content is not what this needs: "+err.Error())
-		return
+		return false
 	}
-	a, err := f(r, person, q)
-	if err != nil {
-		status := http.StatusUnprocessableEntity
-		if known, ok := errors.AsType[*failure](err); ok {
-			status = known.status
-		}
-		refuse(w, status, err.Error())
-		return
-	}
-	answer(w, a)
+	return true
 }
 
 // answer writes v as JSON.
-func answer(w http.ResponseWriter, v any) {
+func answer(w http.ResponseWriter, v any) { answerWith(w, http.StatusOK, v) }
+
+// answerWith writes v as JSON with a status.
+func answerWith(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "the answer cannot be written")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
 	w.Write(text)
 }
 
-// refuse answers with a status and the reason.
+// refuseFor answers with the reason of an error.
+func refuseFor(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	if known, ok := errors.AsType[*failure](err); ok {
+		status = known.status
+	}
+	refuse(w, status, err.Error())
+}
+
+// refuse answers with a status and the reason, as a problem document.
 func refuse(w http.ResponseWriter, status int, why string) {
-	text, _ := json.Marshal(operator.Refusal{Error: strings.ToValidUTF8(why, "\uFFFD")})
-	w.Header().Set("Content-Type", "application/json")
+	why = strings.ToValidUTF8(why, "\uFFFD")
+	text, _ := json.Marshal(operator.Refusal{
+		Title: http.StatusText(status), Status: status, Detail: why, Error: why,
+	})
+	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	w.Write(text)
 }

@@ -18,9 +18,9 @@ import (
 type Change struct {
 	At            time.Time
 	Who           string // Person.Name
-	Action        string // forgive, mode, limit or clear
+	Action        string // forgive, mode, limit or clear; override, override-key or clear-key of a program
 	Limiter, Rule string
-	Key           string    // key of forgive, as the page shows it
+	Key           string    // of forgive, override-key and clear-key, as the page shows it
 	From, To      string    // modes or limits
 	Until         time.Time // end of the override
 	Why           string    // text by the person
@@ -32,6 +32,9 @@ const (
 	maxTime     = 24 * time.Hour
 	maxWhy      = 200
 )
+
+// reason returns the Why of an override that c makes.
+func (c *Change) reason() string { return strings.TrimSuffix(c.Who+": "+c.Why, ": ") }
 
 // changeRequest is the content of a request for a change.
 type changeRequest struct {
@@ -226,7 +229,7 @@ func (m *changer) changeOverride(
 		return err
 	}
 	in := state.Override
-	in.Until, in.Why = c.Until, strings.TrimSuffix(c.Who+": "+c.Why, ": ")
+	in.Until, in.Why = c.Until, c.reason()
 	if err := set(&state, &in, c); err != nil {
 		return err
 	}

@@ -18,11 +18,12 @@
 // page is read-only unless [Options].Changes is set and the person may make changes. Changes are
 // overrides in this process. They end by themselves, after an hour by default and after a day at
 // most. Forgiving a key resets its state in the backend. Each change is logged without its key, and
-// passed to [Options].Audit with the key as the page shows it.
+// passed to [Options].Audit with the key as the page shows it. The end of an override is logged, too.
 //
 // Requests for a host that is not in [Options].Hosts are refused, so a foreign name that resolves
-// to this address does not reach the page (DNS rebinding). Changes are POST requests with content
-// application/json, at most 64 KiB, and from the page's own origin ([http.CrossOriginProtection]).
+// to this address does not reach the page (DNS rebinding). Changes are POST and PUT requests with
+// content application/json, at most 64 KiB, and DELETE, from the page's own origin
+// ([http.CrossOriginProtection]).
 // The Content-Security-Policy allows scripts, styles and requests of this origin only, and requires
 // Trusted Types. Nothing is cached.
 //
@@ -44,7 +45,19 @@
 // Each also has Limiter, which may be absent if there is only one. A Key is the value that the
 // rule's key function returns. An ID names a row of api/snapshot or api/denials, for some time.
 // Minutes are 1 to 1440, or 60 if absent. A Request has Method, Path, Host, Address, Route and
-// Headers, a list of pairs. Explaining takes no units and changes nothing. An answer with a status
-// other than 200 has an Error. Times in answers are milliseconds since the Unix epoch, waits are
-// microseconds.
+// Headers, a list of pairs. Explaining takes no units and changes nothing. Times in these answers are
+// milliseconds since the Unix epoch, waits are microseconds.
+//
+// An override has a URL of its own, for GET, PUT and DELETE; GET api/overrides lists those in force:
+//
+//	api/overrides/LIMITER/RULE         Mode; Limit; Until; Why
+//	api/overrides/LIMITER/RULE/DIGEST  of one key: Key, Limit; Until; Why
+//
+// DIGEST is the first 32 digits of the SHA-256 of Key, or Key itself if it is such a digest, or an ID,
+// without Key. Until is a time in RFC 3339, or a duration such as "90m". PUT replaces the whole
+// override: what is absent is that of the rule. A PUT that changes nothing is not logged. ETag,
+// If-Match and If-None-Match keep programs from undoing each other's changes.
+//
+// A request that is refused is answered with a problem document (RFC 9457), which has the reason
+// as detail and as Error.
 package admin

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,11 @@ func send(page http.Handler, person, method, path, body string) {
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, r)
+	var problem struct{ Detail string }
+	if json.Unmarshal(w.Body.Bytes(), &problem); problem.Detail != "" {
+		fmt.Println(w.Code, problem.Detail)
+		return
+	}
 	answer, _ := io.ReadAll(io.LimitReader(w.Body, 90))
 	fmt.Println(w.Code, string(answer))
 }
@@ -77,7 +83,7 @@ func ExampleNew() {
 	send(page, "mallory", "GET", "/api/session", "")
 	// Output:
 	// 200 {"Instance":"eu-1","Name":"ann","MayChange":false,"Masked":true,"Explains":["api"]}
-	// 403 {"Error":"you are not known here"}
+	// 403 you are not known here
 }
 
 // One person may change things, another may look.
@@ -93,8 +99,8 @@ func ExamplePerson() {
 	send(page, "bob", "POST", "/api/mode", `{"Rule":"per-client","Mode":"shadow"}`)
 	send(page, "bob", "POST", "/api/explain", `{"Rule":"none","Key":"192.0.2.1"}`)
 	// Output:
-	// 403 {"Error":"you may look and not change"}
-	// 404 {"Error":"there is no rule \"none\""}
+	// 403 you may look and not change
+	// 404 there is no rule "none"
 }
 
 // What people change is written down, with the key as the page shows it.
@@ -256,4 +262,29 @@ func ExampleLimiter() {
 	d, err := limiter.ExplainKey(context.Background(), "per-user", "ann", limits.Limit{})
 	fmt.Println(d.Remaining, err)
 	// Output: 2 <nil>
+}
+
+// A program gives one customer more for a day.
+func ExampleKeyOverrider() {
+	counts := stats.New(stats.Options{})
+	limiter := limited(counts)
+	page := admin.MustNew(operator,
+		admin.Sources{Stats: counts, Limiters: map[string]admin.Limiter{"api": limiter}},
+		admin.Options{Changes: true, Logger: quiet})
+	digest := keyfuncs.Digest("192.0.2.1")
+	r := httptest.NewRequest("PUT", "/api/overrides/api/per-client/"+digest,
+		strings.NewReader(`{"Key":"192.0.2.1","Limit":"500/minute","Until":"24h","Why":"ticket 7"}`))
+	r.Host = "localhost"
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Operator", "ann")
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, r)
+	fmt.Println(w.Code)
+	var keys admin.KeyOverrider = limiter
+	for _, o := range keys.KeyOverrides("per-client") {
+		fmt.Println(o.Limit, o.Why)
+	}
+	// Output:
+	// 201
+	// sliding-window 500/1m ann: ticket 7
 }

@@ -67,6 +67,8 @@ func (e *explainer) explainKey(
 	case rule.Mode == core.Disabled:
 		v.Matches, v.Why = false, "the rule is disabled"
 		return v
+	case keyOverride(limiter, rule.Name, at.key) != (limits.Limit{}):
+		limit = keyOverride(limiter, rule.Name, at.key)
 	case rule.Limit != (limits.Limit{}):
 		limit = rule.Limit
 	case limit == (limits.Limit{}):

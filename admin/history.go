@@ -63,8 +63,9 @@ type state struct {
 	known     bool
 	applied   time.Time // when the policy was applied
 	overrides map[ruleKey]core.Override
-	opened    map[string]int64 // how often each breaker has opened
-	isBroken  map[string]bool  // whether each breaker is open or half open
+	keys      map[ruleKey]map[string]core.Override // overrides of keys
+	opened    map[string]int64                     // how often each breaker has opened
+	isBroken  map[string]bool                      // whether each breaker is open or half open
 }
 
 // newHistory samples now, and every 5 s as long as the history is referenced.
@@ -198,7 +199,7 @@ func (h *history) forgetLocked(now time.Time) {
 func (h *history) lookLocked(shot *stats.Snapshot) {
 	now := shot.At
 	next := state{
-		known: true, overrides: make(map[ruleKey]core.Override),
+		known: true, overrides: make(map[ruleKey]core.Override), keys: h.keyOverrides(),
 		opened: make(map[string]int64), isBroken: make(map[string]bool),
 	}
 	var marks []mark
@@ -241,6 +242,24 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 				continue
 			}
 			add(now, "rule "+h.nameOf(key)+": "+overrideText(&is)+because(is.Why))
+			if is.Until.IsZero() {
+				h.logEnd(key, "of a rule", &was, now)
+			}
+		}
+	}
+	for rule, keys := range h.before.keys {
+		for key, was := range keys {
+			if is := next.keys[rule][key]; is.Until.IsZero() {
+				add(now, "rule "+h.nameOf(rule)+", one key: as given")
+				h.logEnd(rule, "of a key", &was, now)
+			}
+		}
+	}
+	for rule, keys := range next.keys {
+		for key, is := range keys {
+			if was := h.before.keys[rule][key]; was.Limit != is.Limit || !was.Until.Equal(is.Until) {
+				add(now, "rule "+h.nameOf(rule)+", one key: "+overrideText(&is)+because(is.Why))
+			}
 		}
 	}
 	if h.before.known { // otherwise everything was so from the start
@@ -249,6 +268,34 @@ func (h *history) lookLocked(shot *stats.Snapshot) {
 		h.marks = slices.Delete(h.marks, 0, max(0, len(h.marks)-maxMarks))
 	}
 	h.before = next
+}
+
+// keyOverrides returns the overrides of keys, by rule and key.
+func (h *history) keyOverrides() map[ruleKey]map[string]core.Override {
+	all := make(map[ruleKey]map[string]core.Override)
+	for name, limiter := range h.limiters.byName {
+		keys, ok := limiter.(KeyOverrider)
+		if !ok {
+			continue
+		}
+		for _, rule := range limiter.State().Rules {
+			if some := keys.KeyOverrides(rule.Name); len(some) > 0 {
+				all[ruleKey{name, rule.Name}] = some
+			}
+		}
+	}
+	return all
+}
+
+// logEnd logs that an override has ended by itself. The changes of people and programs are logged when
+// they are made.
+func (h *history) logEnd(key ruleKey, what string, was *core.Override, now time.Time) {
+	if now.Before(was.Until) {
+		return
+	}
+	h.logger.LogAttrs(context.Background(), slog.LevelInfo, "weir: admin: an override has ended",
+		slog.String("override", what), slog.String("limiter", key.limiter), slog.String("rule", key.rule),
+		slog.String("from", overrideText(was)), slog.Time("until", was.Until), slog.String("why", was.Why))
 }
 
 // nameOf returns the name of a rule, with its limiter if there are several.

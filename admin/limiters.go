@@ -20,6 +20,13 @@ type Limiter interface {
 	ResetKey(ctx context.Context, rule, key string) error
 }
 
+// KeyOverrider is a limiter that overrides the limit of a single key: the limiters of all frameworks
+// implement it. Without it api/overrides has none of keys.
+type KeyOverrider interface {
+	OverrideKey(rule, key string, o core.Override) error
+	KeyOverrides(rule string) map[string]core.Override
+}
+
 // RequestExplainer is a limiter of HTTP requests that the page can build: the limiters of nethttp
 // and chimw implement it.
 type RequestExplainer interface {
@@ -59,4 +66,12 @@ func ruleOf(limiter Limiter, name string) (core.RuleState, error) {
 	}
 	return core.RuleState{},
 		&failure{http.StatusNotFound, fmt.Sprintf("there is no rule %.64q", name)}
+}
+
+// keyOverride returns the limit by which a key is overridden; zero: none.
+func keyOverride(limiter Limiter, rule, key string) limits.Limit {
+	if keys, ok := limiter.(KeyOverrider); ok {
+		return keys.KeyOverrides(rule)[key].Limit
+	}
+	return limits.Limit{}
 }

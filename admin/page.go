@@ -24,6 +24,7 @@ type page struct {
 
 	explainer                        explainer
 	changer                          changer
+	overrider                        overrider
 	snapshot, earlier, past, denials view
 }
 
@@ -52,6 +53,7 @@ func newPage(who func(*http.Request) (Person, error), sources Sources, o Options
 			p.past.forget()
 		},
 	}
+	p.overrider = overrider{limiters, rows, mask, &p.changer}
 	return p
 }
 
@@ -93,6 +95,10 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "" {
 		toDirectory(w, r)
+		return
+	}
+	if path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/api/overrides"); ok && (path == "" || path[0] == '/') {
+		p.overrides(w, r, person, path)
 		return
 	}
 	place := strings.TrimPrefix(r.URL.Path, "/")
@@ -143,32 +149,66 @@ func (p *page) post(w http.ResponseWriter, r *http.Request, serve func()) {
 		refuse(w, http.StatusMethodNotAllowed, "use POST")
 		return
 	}
-	// HTML forms cannot send JSON, so this stops forms of other sites.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
-		mediaType != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
-		return
+	if hasJSON(w, r) {
+		serve()
 	}
-	serve()
+}
+
+// hasJSON reports whether the content of r is JSON. Otherwise it refuses r. HTML forms cannot send
+// JSON, so this stops forms of other sites.
+func hasJSON(w http.ResponseWriter, r *http.Request) bool {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "the content must be application/json")
+		return false
+	}
+	return true
+}
+
+// overrides answers a request for api/overrides, or for a path below it.
+func (p *page) overrides(w http.ResponseWriter, r *http.Request, person Person, path string) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		p.overrider.read(w, path)
+	case http.MethodPut:
+		if hasJSON(w, r) && p.allows(w, r, person, "api/overrides") {
+			p.overrider.put(w, r, person, path)
+		}
+	case http.MethodDelete:
+		if p.allows(w, r, person, "api/overrides") {
+			p.overrider.remove(w, r, person, path)
+		}
+	default:
+		w.Header().Set("Allow", "GET, HEAD, PUT, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, "use GET, PUT or DELETE")
+	}
 }
 
 // change calls serve if r is a POST of JSON by a person who may make changes.
 func (p *page) change(w http.ResponseWriter, r *http.Request, person Person, serve func()) {
 	p.post(w, r, func() {
-		why := ""
-		switch {
-		case !p.options.Changes:
-			why = "this page is read-only: see Changes of admin.Options"
-		case !person.MayChange:
-			why = "you may look and not change"
-		default:
+		if p.allows(w, r, person, r.URL.Path) {
 			serve()
-			return
 		}
-		p.options.Logger.LogAttrs(r.Context(), slog.LevelWarn, "weir: admin: a change was refused",
-			slog.String("who", person.Name), slog.String("path", r.URL.Path))
-		refuse(w, http.StatusForbidden, why)
 	})
+}
+
+// allows reports whether person may make changes. Otherwise it logs that with path, which has no key,
+// and refuses r.
+func (p *page) allows(w http.ResponseWriter, r *http.Request, person Person, path string) bool {
+	why := ""
+	switch {
+	case !p.options.Changes:
+		why = "this page is read-only: see Changes of admin.Options, or --operator-changes of weir serve"
+	case !person.MayChange:
+		why = "you may look and not change"
+	default:
+		return true
+	}
+	p.options.Logger.LogAttrs(r.Context(), slog.LevelWarn, "weir: admin: a change was refused",
+		slog.String("who", person.Name), slog.String("path", path))
+	refuse(w, http.StatusForbidden, why)
+	return false
 }
 
 // protect sets the headers of every answer.

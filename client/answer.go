@@ -39,7 +39,10 @@ func (r *reader) response(response *http.Response) (a answer) {
 		a.denySecondary(false)
 	}
 	if a.limited {
-		a.final = finality(response)
+		wait := time.Duration(0)
+		if a.final, wait = readBody(response); wait > 0 && !a.asked {
+			a.wait, a.source, a.asked, a.another = wait, sourceBody, true, false
+		}
 	}
 	return a
 }
@@ -56,6 +59,11 @@ func (r *reader) read(a *answer, status int, h http.Header, wait time.Duration) 
 		wait, source, told = quota.WaitOf(h)
 	}
 	a.asked = told
+	if !told && a.counted && a.quota.Left == 0 { // draft -11, section 7: Retry-After takes precedence
+		if longer, by, ok := quota.WaitOf(h); ok && longer > a.quota.Window {
+			a.quota.Window, a.quota.Source, a.quota.Date = longer, by, 0
+		}
+	}
 	a.limited = status == http.StatusTooManyRequests ||
 		status == http.StatusServiceUnavailable && told || slices.Contains(r.denials, status)
 	switch r.dialect {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/weir-go/weir/client/internal/quota"
 )
 
 // call is one call, with all its attempts.
@@ -25,9 +27,13 @@ type call struct {
 	heldBack bool // had to wait for this attempt
 	waited   time.Duration
 	source   string // of the last wait
-	stage    stage
-	status   int // of the last answer
-	finish   func(status int)
+	redirect struct {
+		wait   time.Duration // that the redirect to this request asks for; 0: none, or waited for
+		source string
+	}
+	stage  stage
+	status int // of the last answer
+	finish func(status int)
 }
 
 // stage is what a call has counted, and has to take back.
@@ -46,6 +52,15 @@ func (c *call) asked() *http.Request {
 		c.request = c.describe()
 	}
 	return c.request
+}
+
+// afterRedirect notes how long the redirect to the request of c asks to wait, if a redirect led to it:
+// the least time before the redirected request, by RFC 9110, section 10.2.3.
+func (c *call) afterRedirect(redirect *http.Response) {
+	if redirect != nil {
+		wait, source, _ := quota.WaitOf(redirect.Header)
+		c.redirect.wait, c.redirect.source = min(wait, quota.Longest), source
+	}
 }
 
 // endLimit ends the units that c holds of Options.Limit.

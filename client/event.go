@@ -62,11 +62,12 @@ type WaitError struct {
 	Bucket string
 	// Wait is how long the request would have to wait from now on, as far as is known.
 	Wait time.Duration
-	// Source is what asked for the wait: a field, such as "Retry-After"; "backoff" after a denial
-	// without a wait; "limit" for [Options.Limit]; "in flight" for [Options.MaxInFlight]; "first
-	// answer" if little is known of the bucket yet; "learned pace" of a server that denies and
-	// tells nothing; "account" for [Options.Account]; "refused connection"; "queue" if requests
-	// waited before this one; or the name of a rule of the dialect.
+	// Source is what asked for the wait: a field, such as "Retry-After"; "body" if no field tells a
+	// wait and the body of a denial does; "backoff" after a denial without a wait; "limit" for
+	// [Options.Limit]; "in flight" for [Options.MaxInFlight]; "first answer" if little is known of
+	// the bucket yet; "learned pace" of a server that denies and tells nothing; "account" for
+	// [Options.Account]; "refused connection"; "queue" if requests waited before this one; or the
+	// name of a rule of the dialect.
 	Source string
 	// Bound is what is shorter than the wait: "MaxWait", or "context" for the deadline of the
 	// request's context, whichever is sooner.

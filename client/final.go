@@ -34,13 +34,17 @@ var finalCodes = map[string]bool{
 // its limit ever allows.
 const finalDetail = "retrying will not help."
 
-// finality returns what says that no wait cures a denial: a field, or a code in its body; or "". It
+// sourceBody is the source of a wait that no field tells, and the body does.
+const sourceBody = "body"
+
+// readBody reads a denial for what its fields do not tell. final is what says that no wait cures it, a
+// field or a code in its body, or "". wait is how long its body asks to wait, 0 unless it does. readBody
 // waits for the body, 16 KiB at most, if that is JSON, and leaves it as it was. It closes a body that
 // does not end in peekingTime: a server may never end it, and the request would wait for ever.
-func finality(response *http.Response) string {
+func readBody(response *http.Response) (final string, wait time.Duration) {
 	for _, f := range finalFields {
 		if strings.EqualFold(quota.First(response.Header, f.name), "false") {
-			return f.source + " is false"
+			return f.source + " is false", 0
 		}
 	}
 	var timer *time.Timer
@@ -52,20 +56,25 @@ func finality(response *http.Response) string {
 		timer.Stop()
 	}
 	if len(text) == 0 {
-		return ""
+		return "", 0
 	}
 	var document struct {
 		problem
+		retries
 		Error json.RawMessage
 	}
 	if json.Unmarshal(text, &document) != nil {
-		return ""
+		return "", 0
 	}
-	why := document.finality()
-	if inner := (problem{}); why == "" && json.Unmarshal(document.Error, &inner) == nil {
-		why = inner.finality()
+	final, wait = document.finality(), document.wait()
+	var inner struct {
+		problem
+		retries
 	}
-	return why
+	if json.Unmarshal(document.Error, &inner) == nil {
+		final, wait = cmp.Or(final, inner.finality()), cmp.Or(wait, inner.wait())
+	}
+	return final, wait
 }
 
 // problem is the part of an error in JSON that says what it is about.
@@ -84,6 +93,41 @@ func (p *problem) finality() string {
 		return "it costs more than its limit ever allows"
 	}
 	return ""
+}
+
+// retries is the part of an error in JSON that says when to repeat the request. docs/outgoing.md says
+// who sends what.
+type retries struct {
+	RetryAfter   any `json:"retry_after"`    // seconds
+	RetryAfterMs any `json:"retry_after_ms"` // milliseconds
+	Parameters   any // of Telegram: an object with retry_after
+	Details      any // of google.rpc.Status: a list of objects, one of which may have retryDelay
+}
+
+func (r *retries) wait() time.Duration {
+	wait := cmp.Or(times(r.RetryAfter, time.Second), times(r.RetryAfterMs, time.Millisecond))
+	if parameters, ok := r.Parameters.(map[string]any); ok {
+		wait = cmp.Or(wait, times(parameters["retry_after"], time.Second))
+	}
+	details, _ := r.Details.([]any)
+	for _, detail := range details {
+		detail, _ := detail.(map[string]any)
+		if text, ok := detail["retryDelay"].(string); ok {
+			delay, _ := time.ParseDuration(text)
+			wait = cmp.Or(wait, min(max(delay, 0), quota.Longest))
+		}
+	}
+	return wait
+}
+
+// times returns n units, and 0 unless n is a positive number that can be one of seconds to go.
+func times(n any, unit time.Duration) time.Duration {
+	const instants = 1e9 // larger numbers are instants, of which no service is known
+	number, ok := n.(float64)
+	if !ok || number <= 0 || number >= instants {
+		return 0
+	}
+	return time.Duration(min(number*float64(unit), float64(quota.Longest)))
 }
 
 const (

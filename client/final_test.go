@@ -141,3 +141,42 @@ func TestADenialWithoutABodyIsNotHeldOpen(t *testing.T) {
 		}
 	})
 }
+
+// What bodies say of the wait, and what is believed. Fields come first.
+func TestABodyTellsAWaitThatNoFieldTells(t *testing.T) {
+	for _, d := range []struct {
+		fields, body string
+		wait         time.Duration
+		source       string
+	}{
+		{"", `{"ok":false,"error_code":429,"parameters":{"retry_after":7}}`, 7 * time.Second, "body"},
+		{"", `{"message":"...","retry_after":1.5,"global":false}`, 1500 * time.Millisecond, "body"},
+		{"", `{"errcode":"M_LIMIT_EXCEEDED","retry_after_ms":2500}`, 2500 * time.Millisecond, "body"},
+		{"", `{"error":{"retry_after":7}}`, 7 * time.Second, "body"},
+		{"", `{"error":{"code":429,"details":[{"@type":"a"},{"retryDelay":"34.5s"}]}}`,
+			34500 * time.Millisecond, "body"},
+		{"", `{"retry_after":99999999}`, 30 * 24 * time.Hour, "body"},
+		{"RateLimit: \"a\";r=0;t=9", `{"retry_after":7}`, 7 * time.Second, "body"},
+		{"Retry-After: 9", `{"retry_after":7}`, 9 * time.Second, "Retry-After"},
+		{"", `{"retry_after":-7}`, time.Second, "backoff"},
+		{"", `{"retry_after":"7"}`, time.Second, "backoff"},
+		{"", `{"retry_after":1782907260}`, time.Second, "backoff"}, // an instant
+		{"", `{"retry_after":1e400}`, time.Second, "backoff"},
+		{"", `{"retry_after":{},"parameters":[7],"error":{"details":{"retryDelay":"7s"}}}`, time.Second, "backoff"},
+		{"", `{"error":{"details":[7,{"retryDelay":7},{"retryDelay":"-7s"},{"retryDelay":"soon"}]}}`,
+			time.Second, "backoff"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []client.Event
+			c := newClient(t, scripted(func(int, *http.Request) *http.Response { return jsonDenial(d.fields, d.body) }),
+				client.Options{Attempts: 1, Observe: func(e client.Event) { got = append(got, e) }})
+			if _, err := get(c, "http://a/"); err != nil {
+				t.Fatal(err)
+			}
+			most := d.wait + d.wait/2
+			if e := got[0]; e.Kind != client.Limited || e.Wait < d.wait || e.Wait > most || e.Source != d.source {
+				t.Errorf("%q %s: %+v, want a wait of %v by %s", d.fields, d.body, e, d.wait, d.source)
+			}
+		})
+	}
+}

@@ -59,7 +59,12 @@ func (p *pacer) costOf(r *http.Request) spend {
 func (p *pacer) wait(ctx context.Context, c *call) error {
 	before := c.waited
 	for taken := false; !taken; {
-		err := p.admit(ctx, c)
+		wait := c.redirect.wait
+		c.redirect.wait = 0
+		err := p.delay(ctx, c, wait, c.redirect.source)
+		if err == nil {
+			err = p.admit(ctx, c)
+		}
 		if taken = true; err == nil && p.limiter != nil {
 			taken, err = p.take(ctx, c)
 			c.again = c.again || !taken
@@ -236,7 +241,11 @@ func (p *pacer) delay(ctx context.Context, c *call, d time.Duration, source stri
 		return nil
 	}
 	if l := p.leewayOf(ctx, c); d > l.most && l.most >= 0 {
-		return &WaitError{Bucket: c.bucket.name, Wait: d, Source: source, Bound: l.bound}
+		e := &WaitError{Wait: d, Source: source, Bound: l.bound}
+		if c.bucket != nil {
+			e.Bucket = c.bucket.name
+		}
+		return e
 	}
 	began := p.now()
 	select {

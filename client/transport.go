@@ -53,6 +53,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.o.Tokens != nil {
 		c.cost = t.costOf(r)
 	}
+	c.afterRedirect(r.Response)
 	defer t.abandon(&c)
 	outgoing := r
 	for sent := false; ; sent = true {

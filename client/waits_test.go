@@ -341,3 +341,47 @@ func TestADenialWithMuchLeftIsBackedOffFrom(t *testing.T) {
 		})
 	}
 }
+
+// The vectors have redirects that wait. This one asks for more than MaxWait.
+func TestARedirectWhoseWaitIsTooLongIsNotFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(always(302, "Location", "/elsewhere", "Retry-After", "60"))
+		var got []client.Event
+		c := &http.Client{Transport: newClient(t, server, client.Options{
+			Observe: func(e client.Event) { got = append(got, e) },
+		})}
+		_, err := c.Get("http://a/")
+		wantWaitError(t, err, time.Minute, "Retry-After")
+		if server.count() != 1 || len(got) != 1 || got[0].Kind != client.GaveUp {
+			t.Errorf("%d requests and events %v, want one request, which gave up", server.count(), got)
+		}
+	})
+}
+
+func TestARequestThatARedirectHeldBackIsToldAsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := scripted(func(n int, _ *http.Request) *http.Response {
+			if n == 1 {
+				return answer(307, "Location", "/elsewhere", "Retry-After", "5")
+			}
+			return answer(200)
+		})
+		var got []client.Event
+		c := &http.Client{Transport: newClient(t, server, client.Options{
+			Observe: func(e client.Event) { got = append(got, e) },
+		})}
+		if response, err := c.Get("http://a/"); err != nil || response.StatusCode != 200 {
+			t.Fatal(response, err)
+		}
+		if len(got) != 1 || got[0].Kind != client.Held || got[0].Wait != 5*time.Second || got[0].Source != "Retry-After" {
+			t.Errorf("events %v, want one of a request that was held for 5s by Retry-After", got)
+		}
+	})
+}
+
+func TestAnAllowedAnswerWithNothingLeftIsHeldBackByItsRetryAfter(t *testing.T) {
+	const left = "RateLimit-Remaining: %d\nRateLimit-Reset: 5\nRetry-After: %s"
+	testLeft(t, fmt.Sprintf(left, 0, "30"), 0, 30*time.Second, "Retry-After")
+	testLeft(t, fmt.Sprintf(left, 0, "2"), 0, 5*time.Second, "RateLimit-Reset")
+	testLeft(t, fmt.Sprintf(left, 4, "30"), 4, 5*time.Second, "RateLimit-Reset")
+}

@@ -3,8 +3,6 @@ package conform
 import (
 	"fmt"
 	"time"
-
-	"github.com/weir-go/weir/limits"
 )
 
 // manyAtOnce is how many requests come at once.
@@ -73,7 +71,7 @@ func ceiling(t *trial) (most int, why string) {
 		return 2 * p.units(), "twice the limit, which windows admit around a turn"
 	case p.isBucket():
 		return p.burst() + p.units(), "the burst and what comes back in a period"
-	case p.Limit.Algorithm() == limits.AlgorithmSlidingLog:
+	case p.traits().Lists:
 		return p.units(), "the limit"
 	}
 	return 2 * p.units(), "twice the limit, as of every window that counts like this"

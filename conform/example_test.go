@@ -19,8 +19,8 @@ import (
 // served returns a server with a limit of 10 in 2 seconds, and its profile.
 func served() (*httptest.Server, *conform.Profile) {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
-		Name: "per-key", Limit: limits.SlidingLog(limits.Per(10, 2*time.Second)),
-		Key: keyfuncs.Header("X-API-Key"),
+		Name: "per-client", Limit: limits.SlidingLog(limits.Per(10, 2*time.Second)),
+		Key: keyfuncs.Address(keyfuncs.MustTrustedProxies("127.0.0.0/8")),
 	}}})
 	server := httptest.NewServer(limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	profile, err := conform.Parse("profile.yaml", []byte(`
@@ -28,7 +28,7 @@ name: weir
 url: `+server.URL+`
 limit: 10 per 2s
 algorithm: sliding-log
-key: header X-API-Key
+key: address in X-Forwarded-For
 fields: [retry-after, draft-11]
 `))
 	if err != nil {
@@ -124,8 +124,8 @@ func ExampleOptions() {
 
 func ExampleSource() {
 	_, profile := served()
-	fmt.Println(profile.Key.From == conform.FromHeader, profile.Key.Field)
-	// Output: true X-Api-Key
+	fmt.Println(profile.Key.From == conform.FromForwarded, profile.Key.Field)
+	// Output: true X-Forwarded-For
 }
 
 // report is one as Run returns it.

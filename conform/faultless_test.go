@@ -101,7 +101,10 @@ func TestASlowMachineMakesChecksBlindNotWrong(t *testing.T) {
 		if p.Named = limit.Burst() != 10 || random.IntN(3) > 0; !p.Named {
 			p.Limit = limits.SlidingWindow(limits.Per(10, 2*time.Second)) // as Parse has it
 		}
-		h := &fakeHost{late: late, random: random, open: func(*store, bool) http.Handler { return ofWeir(limit, headers.IETF) }}
+		h := &fakeHost{
+			late: late, random: random,
+			open: func(*store, bool) http.Handler { return ofWeir(limit, headers.IETF) },
+		}
 		p.Fields = []string{"retry-after", "draft-11"}
 		var only []string
 		for _, c := range Checks() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
@@ -73,7 +74,8 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 	}
 	rate := limit.Rate()
 	unit := rate.Period / time.Duration(rate.Units)
-	anchored := limit.Algorithm() == limits.AlgorithmAnchoredWindow
+	traits := &algorithm.Of(limit.Algorithm()).Traits
+	anchored := traits.Ends && !traits.Aligned // a window begins with a request
 	var (
 		blindUntil        time.Time // denials before it are not judged
 		lacking           bool      // the late run of a bucket lacks a part of a unit
@@ -110,7 +112,7 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 			lacking = false
 		}
 		if d = late.take(to, 1); !d.Allowed {
-			if lacking = limit.Algorithm().HasBurst(); !lacking {
+			if lacking = traits.Drains; !lacking {
 				blindUntil = to.Add(2 * rate.Period)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/files/document"
+	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -219,12 +220,21 @@ func (r *profileReader) url(n *document.Node) {
 	}
 }
 
-// algorithms are the names that the field algorithm may have, with those that limits.Parse reads.
-var algorithms = map[string]string{
-	"fixed-window": "fixed-window", "anchored-window": "anchored-window",
-	"sliding-window": "sliding-window", "sliding-log": "sliding-log",
-	"token-bucket": "token-bucket", "leaky-bucket": "leaky-bucket", "gcra": "token-bucket",
+// gcra is a further name of a bucket that is full at first.
+const gcra = "gcra"
+
+// algorithms returns the names that the field algorithm may have.
+func algorithms() (names []string) {
+	for _, row := range algorithm.All() {
+		if isJudged(&row.Traits) && !row.Has(algorithm.Periods) {
+			names = append(names, row.Name)
+		}
+	}
+	return append(names, gcra)
 }
+
+// isJudged reports whether checks know what an algorithm admits in a period.
+func isJudged(t *algorithm.Traits) bool { return !t.Queues && !t.Held && !t.Values && !t.Bans }
 
 // limit reads limit, algorithm and burst, which make one limit.
 func (r *profileReader) limit() {
@@ -233,31 +243,32 @@ func (r *profileReader) limit() {
 	}
 	text := r.rate.Text
 	if r.algorithm != nil {
-		name := algorithms[r.algorithm.Text]
-		if name == "" {
-			r.mistake(r.algorithm, "algorithm: must be fixed-window (windows follow the clock), "+
-				"anchored-window (a window begins with a request), sliding-window, sliding-log, "+
-				"token-bucket, leaky-bucket or gcra (got %s): leave it out if it is another",
-				r.algorithm.Describe())
+		name := r.algorithm.Text
+		if !slices.Contains(algorithms(), name) {
+			r.mistake(r.algorithm, "algorithm: must be %s (got %s): leave it out if it is another",
+				listed(algorithms()), r.algorithm.Describe())
 			return
+		}
+		if name == gcra {
+			name = bucket()
 		}
 		text, r.profile.Named = name+" "+text, true
 	}
-	if r.burst != nil {
-		word := "burst"
-		switch {
-		case !r.profile.Named || !strings.HasSuffix(algorithms[r.algorithm.Text], "bucket"):
-			r.mistake(r.burst, "burst: only a token-bucket, a leaky-bucket and gcra have one: remove it")
-			return
-		case r.algorithm.Text == "leaky-bucket":
-			word = "capacity"
-		}
-		text += " " + word + " " + r.burst.Text
-	}
-	limit, err := limits.Parse(text)
+	plain, err := limits.Parse(text)
 	if err != nil {
 		r.mistake(r.rate, "limit: write it as in 10 per 2s: %v", err)
 		return
+	}
+	limit := plain
+	if r.burst != nil {
+		if !r.profile.Named || !plain.Algorithm().HasBurst() {
+			r.mistake(r.burst, "burst: only a bucket has one: name its algorithm, or remove burst")
+			return
+		}
+		if limit, err = limits.Parse(text + " burst " + r.burst.Text); err != nil {
+			r.mistake(r.burst, "burst: %v", err)
+			return
+		}
 	}
 	rate := limit.Rate()
 	if rate.Period < leastPeriod || rate.Period > mostPeriod {
@@ -269,6 +280,14 @@ func (r *profileReader) limit() {
 			mostUnits, max(rate.Units, limit.Burst()))
 	}
 	r.profile.Limit = limit
+}
+
+// bucket returns the name of the bucket that gcra is.
+func bucket() string {
+	all := algorithm.All()
+	return all[slices.IndexFunc(all, func(row algorithm.Algorithm) bool {
+		return row.Drains && isJudged(&row.Traits)
+	})].Name
 }
 
 func (r *profileReader) key(n *document.Node) {
@@ -362,16 +381,21 @@ func (p *Profile) period() time.Duration { return p.Limit.Rate().Period }
 func (p *Profile) burst() int { return int(p.Limit.Burst()) }
 
 // isBucket reports whether units come back one by one.
-func (p *Profile) isBucket() bool { return p.Named && p.Limit.Algorithm().HasBurst() }
+func (p *Profile) isBucket() bool { return p.traits().Drains }
+
+// traits returns the traits of the named algorithm, or none.
+func (p *Profile) traits() algorithm.Traits {
+	if !p.Named {
+		return algorithm.Traits{}
+	}
+	return algorithm.Of(p.Limit.Algorithm()).Traits
+}
 
 // isSteady reports whether what is used up comes back all at once, or each unit a period after it was
 // used.
 func (p *Profile) isSteady() bool {
-	switch p.Limit.Algorithm() {
-	case limits.AlgorithmFixedWindow, limits.AlgorithmAnchoredWindow, limits.AlgorithmSlidingLog:
-		return p.Named
-	}
-	return false
+	t := p.traits()
+	return t.Ends || t.Lists
 }
 
 // refill returns how many units may have come back within d, one by one.
@@ -389,16 +413,20 @@ func (p *Profile) mayTurn(d time.Duration) bool {
 	switch {
 	case !p.Named:
 		return d > p.period()/20
-	case p.Limit.Algorithm() == limits.AlgorithmFixedWindow && !p.aligned():
+	case p.turnsByClock() && !p.aligned():
 		return d > p.period()/20
 	}
 	return d > p.period()/3
 }
 
-// aligned reports whether windows turn with the clock of this machine.
-func (p *Profile) aligned() bool {
-	return p.Named && p.Limit.Algorithm() == limits.AlgorithmFixedWindow && p.isLocal()
+// turnsByClock reports whether all of the limit comes back when a window by the clock ends.
+func (p *Profile) turnsByClock() bool {
+	t := p.traits()
+	return t.Aligned && t.Ends
 }
+
+// aligned reports whether windows turn with the clock of this machine.
+func (p *Profile) aligned() bool { return p.turnsByClock() && p.isLocal() }
 
 // isLocal reports whether the server runs on this machine, so that its clock is ours.
 func (p *Profile) isLocal() bool {

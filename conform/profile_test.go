@@ -16,8 +16,8 @@ func TestAProfileReportsEveryMistake(t *testing.T) {
 		"limit: 10 per 1m": "the period must be 100ms to 10s, since checks wait for several of them (got 1m0s): " +
 			"set the server up with a short one",
 		"limit: 2000 per 2s":                   "must be at most 1000 requests (got 2000)",
-		"algorithm: windows\nlimit: 10 per 2s": "algorithm: must be fixed-window",
-		"burst: 20\nlimit: 10 per 2s":          "burst: only a token-bucket",
+		"algorithm: windows\nlimit: 10 per 2s": "algorithm: must be token-bucket, leaky-bucket, fixed-window,",
+		"burst: 20\nlimit: 10 per 2s":          "burst: only a bucket",
 		"key: cookie":                          "key: must be header NAME, address, address in NAME or none",
 		"denied: 200":                          "denied: must be a status, 400 to 599",
 		"fields: [draft-5]":                    "fields: must be retry-after, x-ratelimit,",

@@ -18,8 +18,9 @@ type compiledRule[R any] struct {
 	shadowed     ruleIdentity // for the other keys
 	Rule[R]
 	backend  backends.Backend
-	digester backends.Digester // nil: see valueSeed
-	varies   bool              // whether it has a LimitFor
+	digester backends.Digester       // nil: see valueSeed
+	byKey    map[string]limits.Limit // of overridden keys; nil: none
+	varies   bool                    // whether limitFor finds the limit
 }
 
 // find calls the functions of rule on r, and fills in ch.
@@ -69,6 +70,12 @@ func (rule *compiledRule[R]) failed(part failure.Part, err error) error {
 }
 
 func (rule *compiledRule[R]) limitFor(r R, key string) (limit limits.Limit, err error) {
+	if limit, ok := rule.byKey[key]; ok {
+		return limit, nil
+	}
+	if rule.LimitFor == nil {
+		return rule.Limit, nil
+	}
 	returned := false
 	defer rule.recovered(failure.Limit, &returned, &err)
 	limit, err = rule.LimitFor(r, key)

@@ -96,6 +96,51 @@ func ExampleLimiter_Override() {
 	// fixed-window 10/1d
 }
 
+// One user may do more for a day. The others keep their limit.
+func ExampleLimiter_OverrideKey() {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: func(user string) (string, error) { return user, nil },
+	}}})
+	err := l.OverrideKey("per-user", "ann", core.Override{
+		Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(24 * time.Hour), Why: "moves her data",
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, user := range []string{"ann", "ann", "bob", "bob"} {
+		o := l.Decide(context.Background(), user)
+		fmt.Println(user, o.Verdict())
+	}
+	// Output:
+	// ann allowed
+	// ann allowed
+	// bob allowed
+	// bob denied
+}
+
+// A page shows how many keys have limits of their own.
+func ExampleLimiter_KeyOverrides() {
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{{
+		Name: "per-user", Limit: limits.FixedWindow(limits.PerDay(1)),
+		Key: func(user string) (string, error) { return user, nil },
+	}}})
+	more := core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour)}
+	if err := l.OverrideKey("per-user", "ann", more); err != nil {
+		fmt.Println(err)
+	}
+	for _, o := range l.KeyOverrides("per-user") {
+		fmt.Println(o.Limit)
+	}
+	if err := l.OverrideKey("per-user", "ann", core.Override{}); err != nil { // before its time
+		fmt.Println(err)
+	}
+	fmt.Println(len(l.KeyOverrides("per-user")))
+	// Output:
+	// fixed-window 2/1d
+	// 0
+}
+
 // A page shows how much a user has left under each rule. Asking takes nothing.
 func ExampleLimiter_Peek() {
 	byName := func(name string) (string, error) { return name, nil }

@@ -183,8 +183,8 @@ func (l *Limiter[R]) PeekEach(ctx context.Context, requests iter.Seq[R]) iter.Se
 // ExplainKey returns the decision that a request of one unit would have now under a rule and a key,
 // and takes nothing. Under a limit that counts values, the request has a new value. The key is a
 // result of the rule's Key. limit is the limit of the key if the rule has a LimitFor; otherwise
-// pass the zero Limit. It returns an error if there is no such rule, it has no limit, or the
-// backend fails.
+// pass the zero Limit, which is that of an [Limiter.OverrideKey] if there is one. It returns an error
+// if there is no such rule, it has no limit, or the backend fails.
 func (l *Limiter[R]) ExplainKey(ctx context.Context, rule, key string,
 	limit limits.Limit) (limits.Decision, error) {
 	return l.book.current.Load().explainKey(ctx, rule, key, limit)
@@ -215,6 +215,25 @@ func (l *Limiter[R]) Replace(rules []Rule[R]) error {
 // instances, change the rules. It is safe for concurrent use.
 func (l *Limiter[R]) Override(rule string, o Override) error {
 	return l.book.override(rule, o)
+}
+
+// OverrideKey changes the limit of one key under the rule of that name in this process until an
+// instant. key is a result of the rule's Key. o has Limit and Until, and no Mode. It holds for all
+// rules of the scope, outranks LimitFor and [Limiter.Override], and replaces an earlier override of
+// the key. What the key has used stays used. It ends by itself at that instant, or when Replace
+// removes the rule; the zero Override ends it at once. It returns an error, and changes nothing, if
+// there is no such rule, Until is not in the future, the rule cannot have such a limit, as a
+// concurrency limit, another rule of its scope overrides the key with another limit, or 1,000 other
+// keys have overrides. Meanwhile requests of the rule take as long as with a LimitFor. It is safe for
+// concurrent use.
+func (l *Limiter[R]) OverrideKey(rule, key string, o Override) error {
+	return l.book.overrideKey(rule, key, o)
+}
+
+// KeyOverrides returns the overrides of keys under the rule of that name, by key. Keys may identify
+// people: do not log them. The caller owns the map.
+func (l *Limiter[R]) KeyOverrides(rule string) map[string]Override {
+	return l.book.keyOverrides(rule)
 }
 
 // ResetKey makes the state of a key under a rule fresh, as if it had never been charged, in the

@@ -348,6 +348,23 @@ func (rule *Rule[R]) unsupported(role string, b backends.Backend) error {
 		rule.Name, role, b, rule.Limit.Algorithm())
 }
 
+// validateKeyLimit returns why the limit of a key of rule cannot be overridden with limit on b.
+func (rule *Rule[R]) validateKeyLimit(limit limits.Limit, b backends.Backend) error {
+	switch err := limit.Validate(); {
+	case err != nil:
+		return err
+	case rule.holds() || limit.Algorithm().Holds():
+		return errors.New("a concurrency limit is the same for all keys: override the rule")
+	case rule.NoDelay != 0:
+		return errors.New("the rule has a NoDelay, which suits its own limit alone: override the rule")
+	case countsValues(limit) != (rule.Value != nil):
+		return fmt.Errorf("must be a distinct limit if the rule counts values, and otherwise none (got %v)", limit)
+	case !backends.Supports(b, limit):
+		return fmt.Errorf("the backend, a %T, does not decide %v limits", backends.Innermost(b), limit.Algorithm())
+	}
+	return nil
+}
+
 // limits reports whether rule applies to r and is enforced for its key.
 func (rule *Rule[R]) limits(r R) (limits bool) {
 	if rule.Key == nil || rule.Mode.Percent() == 0 {

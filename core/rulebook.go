@@ -28,6 +28,16 @@ type Override struct {
 	Why   string       `json:",omitzero"` // for people who read it
 }
 
+// target is what an override changes.
+type target struct {
+	rule  string
+	isKey bool   // false: the rule, for all keys
+	key   string // of the rule, if isKey is set
+}
+
+// maxKeyOverrides is how many overrides of keys a limiter has at most. Each change of them copies all.
+const maxKeyOverrides = 1000
+
 // override is an Override in force.
 type override struct {
 	Override
@@ -55,7 +65,7 @@ type rulebook[R any] struct {
 	mu        sync.Mutex // guards the fields below
 	config    Config[R]  // with the Rules of New or the last Replace
 	revision  int32      // of the latest ruleSet
-	overrides map[string]*override
+	overrides map[target]*override
 	ledger    *ledger // nil: no rule had an end so far
 	// for Local rules; nil: no rule was Local so far, or backend is in this process
 	local    *memory.Memory
@@ -79,7 +89,7 @@ func (book *rulebook[R]) open(config Config[R]) error {
 	book.config = config
 	book.turns = turns.New(config.MaxPromise)
 	book.prepare, book.observe = prepares[R](config.Observer)
-	rules, err := book.compile(config.Rules)
+	rules, err := book.compile(config.Rules, nil)
 	if err != nil {
 		return err
 	}
@@ -99,13 +109,13 @@ func (book *rulebook[R]) replace(rules []Rule[R]) error {
 	defer book.mu.Unlock()
 	rules = slices.Clone(rules)
 	overrides := maps.Clone(book.overrides)
-	maps.DeleteFunc(overrides, func(name string, _ *override) bool { return indexOf(rules, name) < 0 })
+	maps.DeleteFunc(overrides, func(of target, _ *override) bool { return indexOf(rules, of.rule) < 0 })
 	return book.install(rules, overrides)
 }
 
 // install puts rules with overrides into force. If it fails, it changes nothing. The caller holds
 // book.mu.
-func (book *rulebook[R]) install(rules []Rule[R], overrides map[string]*override) error {
+func (book *rulebook[R]) install(rules []Rule[R], overrides map[target]*override) error {
 	config := book.config
 	config.Rules = rules
 	if err := config.validate(); err != nil { // without overrides, since they end
@@ -117,7 +127,11 @@ func (book *rulebook[R]) install(rules []Rule[R], overrides map[string]*override
 			return prefixEach("with the overrides in force: ", err)
 		}
 	}
-	set, err := book.compile(config.Rules)
+	byScope, err := book.keyLimits(config.Rules, overrides)
+	if err != nil {
+		return prefixEach("with the overrides in force: ", err)
+	}
+	set, err := book.compile(config.Rules, byScope)
 	if err != nil {
 		return err
 	}
@@ -126,8 +140,8 @@ func (book *rulebook[R]) install(rules []Rule[R], overrides map[string]*override
 		before := usedBy(overridden(book.config.Rules, book.overrides), book.backend)
 		book.uses.replace(before, usedBy(config.Rules, book.backend))
 	}
-	for name, o := range book.overrides {
-		if overrides[name] != o {
+	for of, o := range book.overrides {
+		if overrides[of] != o {
 			o.timer.Stop()
 		}
 	}
@@ -137,13 +151,13 @@ func (book *rulebook[R]) install(rules []Rule[R], overrides map[string]*override
 
 // overridden returns rules with overrides applied. It does not override the limit of a rule with a
 // LimitFor.
-func overridden[R any](rules []Rule[R], overrides map[string]*override) []Rule[R] {
+func overridden[R any](rules []Rule[R], overrides map[target]*override) []Rule[R] {
 	if len(overrides) == 0 {
 		return rules
 	}
 	rules = slices.Clone(rules)
 	for i := range rules {
-		o := overrides[rules[i].Name]
+		o := overrides[target{rule: rules[i].Name}]
 		if o == nil {
 			continue
 		}
@@ -162,12 +176,45 @@ func overridden[R any](rules []Rule[R], overrides map[string]*override) []Rule[R
 	return rules
 }
 
+var errNoRule = errors.New("there is no rule of this name")
+
 func indexOf[R any](rules []Rule[R], name string) int {
 	return slices.IndexFunc(rules, func(rule Rule[R]) bool { return rule.Name == name })
 }
 
-// compile returns the ruleSet of rules, which are valid and include overrides.
-func (book *rulebook[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
+// keyLimits returns the limits of overridden keys by scope and key.
+func (book *rulebook[R]) keyLimits(
+	rules []Rule[R], overrides map[target]*override,
+) (byScope map[string]map[string]limits.Limit, err error) {
+	for of, o := range overrides {
+		if !of.isKey {
+			continue
+		}
+		rule := &rules[indexOf(rules, of.rule)]
+		if err := rule.validateKeyLimit(o.Limit, book.backendOf(rule)); err != nil {
+			return nil, fmt.Errorf("core: rule %q: limit of a key: %w", of.rule, err)
+		}
+		scope := rule.scopeOrName()
+		if byScope == nil {
+			byScope = make(map[string]map[string]limits.Limit)
+		}
+		if byScope[scope] == nil {
+			byScope[scope] = make(map[string]limits.Limit)
+		}
+		if other, ok := byScope[scope][of.key]; ok && other != o.Limit {
+			return nil, fmt.Errorf(
+				"core: rule %q: scope: a key has another override under a rule of %q: end that one first", of.rule, scope)
+		}
+		byScope[scope][of.key] = o.Limit
+	}
+	return byScope, nil
+}
+
+// compile returns the ruleSet of rules, which are valid and include overrides. byScope has the limits
+// of overridden keys.
+func (book *rulebook[R]) compile(
+	rules []Rule[R], byScope map[string]map[string]limits.Limit,
+) (*ruleSet[R], error) {
 	has := func(f func(rule Rule[R]) bool) bool { return slices.ContainsFunc(rules, f) }
 	set := &ruleSet[R]{
 		backend:   book.backend,
@@ -207,8 +254,10 @@ func (book *rulebook[R]) compile(rules []Rule[R]) (*ruleSet[R], error) {
 		shadowed.mode = Shadow
 		b := book.backendOf(&rule)
 		digester, _ := backends.As[backends.Digester](b)
-		set.rules = append(set.rules,
-			compiledRule[R]{enforced, shadowed, rule, b, digester, rule.varies()})
+		byKey := byScope[rule.scopeOrName()]
+		set.rules = append(set.rules, compiledRule[R]{
+			enforced, shadowed, rule, b, digester, byKey, rule.varies() || byKey != nil,
+		})
 	}
 	n := len(set.rules)
 	set.fast = set.findFastPath()
@@ -251,44 +300,64 @@ func (book *rulebook[R]) override(rule string, o Override) error {
 	if err := book.validateOverride(rule, &o); err != nil {
 		return prefixEach(fmt.Sprintf("core: override of rule %q: ", rule), err)
 	}
+	return book.setOverride(target{rule: rule}, o)
+}
+
+// overrideKey is [Limiter.OverrideKey].
+func (book *rulebook[R]) overrideKey(rule, key string, o Override) error {
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	of := target{rule, true, key}
+	if err := book.validateKeyOverride(of, &o); err != nil {
+		return prefixEach(fmt.Sprintf("core: override of a key of rule %q: ", rule), err)
+	}
+	return book.setOverride(of, o)
+}
+
+// setOverride puts o into force until its end. The zero Override ends the one in force.
+func (book *rulebook[R]) setOverride(of target, o Override) error {
 	overrides := maps.Clone(book.overrides)
 	if o == (Override{}) {
-		delete(overrides, rule)
+		delete(overrides, of)
 		return book.install(book.config.Rules, overrides)
 	}
 	if overrides == nil {
-		overrides = make(map[string]*override)
+		overrides = make(map[target]*override)
 	}
 	added := &override{Override: o.clone()}
-	overrides[rule] = added
+	overrides[of] = added
 	if err := book.install(book.config.Rules, overrides); err != nil {
 		return err
 	}
 	weakly := weak.Make(book) // the timer must not keep an unused limiter alive
 	added.timer = time.AfterFunc(time.Until(o.Until), func() {
 		if book := weakly.Value(); book != nil {
-			book.endOverride(rule, added)
+			book.endOverride(of, added)
 		}
 	})
+	return nil
+}
+
+// validateUntil returns an error if o has no end, or one that has passed.
+func (o *Override) validateUntil() error {
+	switch {
+	case o.Until.IsZero():
+		return errors.New("until: is not set: say when it ends")
+	case !o.Until.After(time.Now()):
+		return fmt.Errorf("until: must be in the future (got %v)", o.Until.UTC().Format(time.RFC3339))
+	}
 	return nil
 }
 
 func (book *rulebook[R]) validateOverride(rule string, o *Override) error {
 	i := indexOf(book.config.Rules, rule)
 	if i < 0 {
-		return errors.New("there is no rule of this name")
+		return errNoRule
 	}
 	if *o == (Override{}) {
 		return nil
 	}
-	var errs []error
-	switch {
-	case o.Until.IsZero():
-		errs = append(errs, errors.New("until: is not set: say when it ends"))
-	case !o.Until.After(time.Now()):
-		errs = append(errs, fmt.Errorf("until: must be in the future (got %v)",
-			o.Until.UTC().Format(time.RFC3339)))
-	}
+	errs := []error{o.validateUntil()}
 	if o.Mode != nil {
 		if err := o.Mode.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("mode: %w", err))
@@ -308,12 +377,47 @@ func (book *rulebook[R]) validateOverride(rule string, o *Override) error {
 	return errors.Join(errs...)
 }
 
+func (book *rulebook[R]) validateKeyOverride(of target, o *Override) error {
+	i := indexOf(book.config.Rules, of.rule)
+	if i < 0 {
+		return errNoRule
+	}
+	if *o == (Override{}) {
+		return nil
+	}
+	errs := []error{o.validateUntil()}
+	if o.Mode != nil {
+		errs = append(errs, errors.New("mode: is that of all keys: leave it out, or override the rule"))
+	}
+	rule := &book.config.Rules[i]
+	if err := rule.validateKeyLimit(o.Limit, book.backendOf(rule)); err != nil {
+		errs = append(errs, prefixEach("limit: ", err))
+	}
+	count := 0
+	for other, before := range book.overrides {
+		if !other.isKey || other == of {
+			continue
+		}
+		count++
+		if other.key == of.key && before.Limit != o.Limit &&
+			book.config.Rules[indexOf(book.config.Rules, other.rule)].scopeOrName() == rule.scopeOrName() {
+			errs = append(errs, fmt.Errorf(
+				"limit: rule %q has the same scope and another override of this key: end that one first", other.rule))
+		}
+	}
+	if count >= maxKeyOverrides {
+		errs = append(errs, fmt.Errorf(
+			"%d keys have overrides, and no more may: end one, or change the rules", maxKeyOverrides))
+	}
+	return errors.Join(errs...)
+}
+
 // otherLimit returns the name of a rule that has the scope of rule i and is overridden with another
 // limit, or "".
 func (book *rulebook[R]) otherLimit(i int, limit limits.Limit) string {
 	rules := book.config.Rules
 	for j := range rules {
-		o := book.overrides[rules[j].Name]
+		o := book.overrides[target{rule: rules[j].Name}]
 		if j != i && o != nil && o.Limit != (limits.Limit{}) && o.Limit != limit &&
 			rules[j].scopeOrName() == rules[i].scopeOrName() {
 			return rules[j].Name
@@ -322,15 +426,15 @@ func (book *rulebook[R]) otherLimit(i int, limit limits.Limit) string {
 	return ""
 }
 
-// endOverride ends an override of a rule if it is still in force.
-func (book *rulebook[R]) endOverride(rule string, ended *override) {
+// endOverride ends an override if it is still in force.
+func (book *rulebook[R]) endOverride(of target, ended *override) {
 	book.mu.Lock()
 	defer book.mu.Unlock()
-	if book.overrides[rule] != ended {
+	if book.overrides[of] != ended {
 		return
 	}
 	overrides := maps.Clone(book.overrides)
-	delete(overrides, rule)
+	delete(overrides, of)
 	if err := book.install(book.config.Rules, overrides); err != nil { // Prepare failed: try again
 		ended.timer.Reset(time.Minute)
 	}
@@ -360,12 +464,25 @@ func (book *rulebook[R]) rulesLocked() []RuleState {
 			Local: rule.Local, DenyAs503: rule.DenyAs503,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}
-		if o := book.overrides[rule.Name]; o != nil {
+		if o := book.overrides[target{rule: rule.Name}]; o != nil {
 			state.Override = o.Override.clone()
 		}
 		states = append(states, state)
 	}
 	return states
+}
+
+// keyOverrides is [Limiter.KeyOverrides].
+func (book *rulebook[R]) keyOverrides(rule string) map[string]Override {
+	book.mu.Lock()
+	defer book.mu.Unlock()
+	found := make(map[string]Override)
+	for of, o := range book.overrides {
+		if of.isKey && of.rule == rule {
+			found[of.key] = o.Override
+		}
+	}
+	return found
 }
 
 // stateOf returns the backend and the scope of the state of a rule.
@@ -376,7 +493,7 @@ func (book *rulebook[R]) stateOf(rule string) (b backends.Backend, scope string,
 	i := indexOf(rules, rule)
 	switch {
 	case i < 0:
-		return nil, "", errors.New("there is no rule of this name")
+		return nil, "", errNoRule
 	case rules[i].holds():
 		return nil, "", errors.New(
 			"a concurrency limit has nothing to reset: its units are released when the requests end")

@@ -475,7 +475,11 @@ func (set *ruleSet[R]) explainKey(ctx context.Context, rule, key string,
 	}
 	found := &set.rules[i]
 	if limit == (limits.Limit{}) {
-		if limit = found.Limit; found.varies {
+		var ok bool
+		if limit, ok = found.byKey[key]; !ok {
+			limit = found.Limit
+		}
+		if !ok && found.LimitFor != nil {
 			return limits.Decision{}, fmt.Errorf(
 				"core: explain: rule %q: limit: is missing: pass the limit of the key", rule)
 		}

@@ -79,7 +79,8 @@ func buildAll(t testing.TB) (dir string, err error) {
 	if testrun.Full() {
 		err = cmp.Or(err, goBuild(t, "echo5", dir, []string{"."}), goBuild(t, "fiber", dir, []string{"."}))
 	}
-	return dir, cmp.Or(err, goBuild(t, ".", filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...))
+	return dir, cmp.Or(err, goBuild(t, ".", filepath.Join(dir, "systems"), []string{"./systems/..."}, flags...),
+		goBuild(t, "systems/crawlers", filepath.Join(dir, "systems"), []string{"."}, flags...)) // of its own module
 }
 
 // goBuild builds programs of the module at a path, and puts them into dir.

@@ -45,6 +45,12 @@ func TestALimitedClientOfASystemLimitsNoOther(t *testing.T) {
 			}
 			return clients{21, 429, as(http.DefaultClient), as(from(t, "127.0.0.2"))}
 		}},
+		{"crawlers", nil, func(t *testing.T, url string) clients {
+			as := func(client *http.Client) func(int) answer {
+				return func(int) answer { return sendBy(t, client, "GET", url, "") }
+			}
+			return clients{11, 429, as(http.DefaultClient), as(from(t, "127.0.1.1"))} // of another network
+		}},
 		{"discord", nil, func(t *testing.T, url string) clients {
 			return clients{50, 429,
 				func(int) answer { return asBot(t, "ann", "POST", url+"/channels/1/messages") },

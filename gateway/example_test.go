@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/weir-go/weir/gateway"
+	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -32,4 +33,35 @@ func Example() {
 	// Output:
 	// 204
 	// 403
+}
+
+func ExampleNewNames() {
+	names, err := gateway.NewNames("X-Quota", "X-Quota-Left", "")
+	if err != nil {
+		fmt.Println(err) // every mistake, one in a line
+		return
+	}
+	fmt.Println(names.Limit(), names.Remaining(), names.Reset())
+	_, err = gateway.NewNames("X-Quota", "x-quota", "Content-Length")
+	fmt.Println(err)
+	// Output:
+	// X-Quota X-Quota-Left RateLimit-Reset
+	// gateway: name of the field "remaining": "x-quota" is the name of another one: choose another
+	// gateway: name of the field "reset": "Content-Length" has another meaning: choose another, such as X-RateLimit-Limit
+}
+
+func ExampleNames_Rename() {
+	limiter := nethttp.MustNew(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name: "per-client", Limit: limits.SlidingWindow(limits.PerMinute(10)), Key: keyfuncs.Address(keyfuncs.Peer),
+		}},
+		Headers: headers.Options{
+			Formats: []headers.Format{headers.Draft6},
+			Custom:  gateway.MustNewNames("X-Quota", "X-Quota-Left", "X-Quota-Reset").Rename,
+		},
+	})
+	w := httptest.NewRecorder()
+	limiter.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Header().Get("X-Quota"), w.Header().Get("X-Quota-Left"))
+	// Output: 10 9
 }

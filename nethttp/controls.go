@@ -36,6 +36,21 @@ func (c Controls[R]) Override(rule string, o core.Override) error {
 	return c.gate.Override(rule, o)
 }
 
+// OverrideKey changes the limit of one key under one rule in this process for a time: it outranks the
+// limit of the rule, its LimitFor and Override. It ends by itself, or when Replace removes the rule;
+// the zero [core.Override] ends it at once. It returns an error, and changes nothing, if there is no
+// such rule or the override has a mistake: see [core.Limiter.OverrideKey]. It is safe for concurrent
+// use.
+func (c Controls[R]) OverrideKey(rule, key string, o core.Override) error {
+	return c.gate.OverrideKey(rule, key, o)
+}
+
+// KeyOverrides returns the overrides of keys under one rule, by key. Keys may identify people: do not
+// log them. The caller owns the map.
+func (c Controls[R]) KeyOverrides(rule string) map[string]core.Override {
+	return c.gate.KeyOverrides(rule)
+}
+
 // Explain returns the outcome that r would have now, and takes no units. Remaining is the quota
 // before the request is charged. If the backend fails or does not implement [backends.Peeker], the
 // outcome is [core.Unavailable] with the error. The Observer is not called.
@@ -43,8 +58,9 @@ func (c Controls[R]) Explain(r R) core.Outcome { return c.gate.Explain(r) }
 
 // ExplainKey returns the decision that a request of one unit would have now under one rule and a
 // key, and takes no units. key is a result of the rule's key function. limit is for rules with a
-// LimitFor; zero: the rule's limit. It returns an error if there is no such rule, if the rule is
-// disabled, if the rule has a LimitFor and limit is zero, or if the backend fails.
+// LimitFor; zero: that of an override of the key, or the rule's limit. It returns an error if there
+// is no such rule, if the rule is disabled, if the rule has a LimitFor and limit is zero, or if the
+// backend fails.
 func (c Controls[R]) ExplainKey(
 	ctx context.Context, rule, key string, limit limits.Limit,
 ) (limits.Decision, error) {

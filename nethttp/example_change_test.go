@@ -72,6 +72,53 @@ func ExampleControls_Override() {
 	// enforce 429
 }
 
+// One client may do more for a day. The others keep their limit.
+func ExampleControls_OverrideKey() {
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	err := limiter.OverrideKey("per-client", "192.0.2.1",
+		core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(24 * time.Hour)})
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, client := range []string{"192.0.2.1:1", "192.0.2.1:1", "192.0.2.2:1", "192.0.2.2:1"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = client
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(w.Code, w.Header().Get("RateLimit-Policy"))
+	}
+	// Output:
+	// 200 "per-client";q=2;w=86400
+	// 200 "per-client";q=2;w=86400
+	// 200 "per-client";q=1;w=86400
+	// 429 "per-client";q=1;w=86400
+}
+
+// A program tells which limits of single keys are in force, and ends them.
+func ExampleControls_KeyOverrides() {
+	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{
+		Name: "per-client", Limit: limits.FixedWindow(limits.PerDay(1)), Key: keyfuncs.Address(keyfuncs.Peer),
+	}}})
+	err := limiter.OverrideKey("per-client", "192.0.2.1",
+		core.Override{Limit: limits.FixedWindow(limits.PerDay(2)), Until: time.Now().Add(time.Hour), Why: "ticket 7"})
+	if err != nil {
+		fmt.Println(err)
+	}
+	for key, o := range limiter.KeyOverrides("per-client") {
+		fmt.Println(o.Limit, o.Why)
+		if err := limiter.OverrideKey("per-client", key, core.Override{}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(len(limiter.KeyOverrides("per-client")))
+	// Output:
+	// fixed-window 2/1d ticket 7
+	// 0
+}
+
 // A page shows what a request would get, and the request costs nothing.
 func ExampleLimiter_Explain() {
 	limiter := nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{{

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/weir-go/weir/core"
@@ -77,7 +78,7 @@ func whenPresent[R any](key func(R) (string, error)) func(R) (string, error) {
 
 // restricted returns key restricted to the requests that r applies to.
 func (b *builder[R]) restricted(r *rule, key func(R) (string, error)) func(R) (string, error) {
-	key = b.outside(r.except, key)
+	key = b.unsigned(r.except, b.outside(r.except, key))
 	match, except := r.match, onlyPlaces(r.except)
 	if len(match) == 0 && len(except) == 0 {
 		return key
@@ -108,14 +109,33 @@ func whenMatched(
 	}
 }
 
-// onlyPlaces returns the conditions that are not lists.
+// onlyPlaces returns the conditions that are patterns or routes.
 func onlyPlaces(conditions []condition) (places []condition) {
 	for _, c := range conditions {
-		if c.list == "" {
+		if c.isPlace() {
 			places = append(places, c)
 		}
 	}
 	return places
+}
+
+// unsigned returns key restricted to requests that no agent has signed, if agent is among conditions.
+func (b *builder[R]) unsigned(
+	conditions []condition, key func(R) (string, error),
+) func(R) (string, error) {
+	if !slices.ContainsFunc(conditions, func(c condition) bool { return c.agent }) {
+		return key
+	}
+	agent := b.names.agent
+	return func(r R) (string, error) {
+		switch _, err := agent(r); {
+		case errors.Is(err, core.ErrAbsent):
+			return key(r)
+		case err != nil:
+			return "", err
+		}
+		return "", core.ErrDoesNotApply
+	}
 }
 
 // outside returns key restricted to requests whose address is on none of the lists among

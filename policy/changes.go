@@ -39,6 +39,8 @@ func changes(old, f *fileText) (list []Change) {
 	}
 	add("", "domain", old.domain, f.domain)
 	add("", "client", old.client.describe(), f.client.describe())
+	agentsBefore, agentsNow := old.agents.changed(f.agents)
+	add("", "agents", agentsBefore, agentsNow)
 	add("", "paths", old.paths, f.paths)
 	f.lists.changes(&old.lists, func(name, before, now string) {
 		add("", "lists."+name, before, now)

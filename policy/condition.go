@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// condition is an entry of match, route or except: a pattern, a route or a list.
+// condition is an entry of match, route or except: a pattern, a route, a list, or agent.
 type condition struct {
 	word
 	pattern *pattern // nil: none
 	method  string   // of a route; "": any
 	route   string   // "": none
 	list    string   // "": none
+	agent   bool     // requests that an agent has signed
 }
 
 // readConditions reads the entries of match, route or except by read, and appends them to before. A
@@ -81,8 +82,16 @@ func (c *condition) readRoute(d *decoder, text string) bool {
 	return true
 }
 
-// readException reads an entry of except: a pattern, "route" and a route, or "list" and a name.
+// isPlace reports whether c is a pattern or a route.
+func (c *condition) isPlace() bool { return c.list == "" && !c.agent }
+
+// readException reads an entry of except: a pattern, "route" and a route, "list" and a name, or
+// agent.
 func (c *condition) readException(d *decoder, text string) bool {
+	if text == "agent" {
+		c.agent = true
+		return true
+	}
 	if name, ok := strings.CutPrefix(text, "list "); ok {
 		c.list = name
 		return true
@@ -151,8 +160,12 @@ func checkMethod(d *decoder, n *node, method string) {
 	}
 }
 
-// check reports a list that the file does not have, or that needs client.
+// check reports a list that the file does not have, or that needs client, and an agent without
+// agents.
 func (c *condition) check(d *decoder, f *fileText) {
+	if c.agent && f.agents == nil {
+		d.mistake(c.at, "%s", needsAgents)
+	}
 	if c.list == "" {
 		return
 	}

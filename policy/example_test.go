@@ -120,7 +120,7 @@ func ExampleMistakes() {
 	}
 	// Output:
 	// line 2, column 8, "rules": is an empty list: add something or remove the field
-	// line 3, column 1, "": there is no field "limits": the fields are version, domain, program, client, paths, lists, rules, shed
+	// line 3, column 1, "": there is no field "limits": the fields are version, domain, program, client, agents, paths, lists, rules, shed
 }
 
 func ExampleMistake_Error() {

@@ -12,6 +12,8 @@ type fileText struct {
 	domain       string
 	declared     declared
 	client       *client
+	agents       *Agents // nil: none
+	agentsAt     *node
 	paths        string // "go" or "any-server"; "": the default
 	lists        addressLists
 	rules        []*rule
@@ -35,6 +37,9 @@ var fileObject = object[fileText]{"policy", []field[fileText]{
 		readObject(d, &programObject, n, &f.declared)
 	}},
 	{"client", false, func(d *decoder, n *node, f *fileText) { f.client = readClient(d, n) }},
+	{"agents", false, func(d *decoder, n *node, f *fileText) {
+		f.agents, f.agentsAt = readAgents(d, n), n
+	}},
 	{"paths", false, func(d *decoder, n *node, f *fileText) {
 		f.paths = pathsWords[d.choice(n, pathsWords)]
 	}},
@@ -89,6 +94,7 @@ func (f *fileText) check(d *decoder) {
 		}
 		r.checkScope(d, scope, other)
 		r.checkOverrides(d, f.client)
+		f.agents.check(d, r)
 	}
 	d.rule = ""
 }

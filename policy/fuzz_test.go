@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/proof/jsonschema"
 	"github.com/weir-go/weir/memory"
 )
 
@@ -27,7 +28,7 @@ func FuzzParse(f *testing.F) {
 		Plans: map[string]func(*http.Request) (string, error){"plan": key},
 		Costs: map[string]func(*http.Request) int64{"report-size": func(*http.Request) int64 { return 1 }},
 	}
-	schema := newSchemaValidator(f)
+	form := jsonschema.Parse(f, Schema())
 	store := memory.MustNew(memory.Options{})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := Parse("f.yaml", text, names)
@@ -46,7 +47,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if why := schema.validateFile("f.yaml", text); why != "" {
+		if why := validateFile(form, "f.yaml", text); why != "" {
 			t.Fatalf("loads, but by the schema %s: %q", why, text)
 		}
 		if c := p.Changes(p); len(c) > 0 {

@@ -28,6 +28,7 @@ var sources = []source{
 	{name: "address", readsRequest: true},
 	{name: "everybody"},
 	{name: "route"},
+	{name: "agent"},
 	{name: "bearer", title: "bearer token", readsRequest: true, isFree: true, isSecret: true,
 		find: func(string) func(*http.Request) (string, error) { return keyfuncs.BearerToken }},
 	{name: "header", named: "header", readsRequest: true, isFree: true,
@@ -229,13 +230,16 @@ func (k *key) isComplete() bool {
 	return ok
 }
 
-// check reports an address without client, and functions that the file does not declare.
+// check reports an address without client, an agent without agents, and functions that the file does
+// not declare.
 func (k *key) check(d *decoder, f *fileText) {
 	k.sourcesOf(func(k *key) {
 		switch {
 		case k.is("address") && f.client == nil:
 			d.mistake(k.at, "address needs client: say at the top of the file how addresses are "+
 				"found, such as client: {peer: true}")
+		case k.is("agent") && f.agents == nil:
+			d.mistake(k.at, "%s", needsAgents)
 		case k.source == nil && k.text != "" && f.declared.keys.at[k.text] == nil:
 			f.declared.keys.check(d, k.word, "keys", plainSources()...)
 		}
@@ -328,6 +332,8 @@ func buildSource[R any](k *key, names *Names[R], c *client) func(R) (string, err
 		return names.Keys[k.text]
 	case k.is("everybody"):
 		return keyfuncs.Constant[R]("everybody")
+	case k.is("agent"):
+		return names.agent
 	case k.is("route"):
 		route := names.Route
 		return func(r R) (string, error) { return route(r), nil }

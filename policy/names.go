@@ -33,6 +33,12 @@ type Names[R any] struct {
 	// Costs holds functions that return how many units a request takes: see [core.Rule].
 	Costs map[string]func(R) int64
 
+	// Agents returns the key function of agent for the agents section of a file: the name of the agent
+	// that has signed a request, or [core.ErrAbsent]. It is called each time that a file with this
+	// section is parsed, and its error is a mistake of the file. Package keyfuncs/agents verifies
+	// signatures. nil: files have no such section.
+	Agents func(Agents) (func(R) (string, error), error)
+
 	// Address returns the address of the client, and replaces the client section of the file. It is
 	// for tools that know addresses from elsewhere, such as a log. nil: the file decides.
 	Address func(R) (netip.Addr, error)
@@ -44,6 +50,8 @@ type Names[R any] struct {
 	// AnyServer reads a file that says nothing of paths as if it said paths: any-server. It is for
 	// services in front of programs that may not be written in Go.
 	AnyServer bool
+
+	agent func(R) (string, error) // what Agents has returned for the file
 }
 
 // complete returns names with defaults for requests of net/http.
@@ -96,6 +104,9 @@ func (names *Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 		}
 	}
 	d.rule = ""
+	if mistake := names.findAgents(f); mistake != "" {
+		d.in("agents", func() { d.mistake(f.agentsAt, "%s", mistake) })
+	}
 	if all := f.shed.conditions(); len(all) > 0 && names.Request == nil {
 		d.in("shed", func() {
 			d.mistake(all[0].at, "reads the request of net/http, and the program has no Request in "+
@@ -103,6 +114,22 @@ func (names *Names[R]) missing(f *fileText) (mistakes []*Mistake) {
 		})
 	}
 	return d.mistakes
+}
+
+// findAgents calls Agents for a file with such a section. It returns a mistake, or "".
+func (names *Names[R]) findAgents(f *fileText) (mistake string) {
+	if f.agents == nil {
+		return ""
+	}
+	if names.Agents == nil {
+		return "the program verifies no signatures: it has no Agents in policy.Names"
+	}
+	agent, err := names.Agents(*f.agents)
+	if err != nil {
+		return strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	names.agent = agent
+	return ""
 }
 
 func namesOf[F any](functions map[string]F) (names []string) {

@@ -20,6 +20,7 @@ type RuleOutline struct {
 	Plan    string   // name under program of the plan; "": none
 	Cost    string   // name under program of the cost; "": none
 	Address bool     // key, value or a list of except reads the client's address
+	Agent   bool     // reads which agent has signed
 	Route   bool     // reads the route of the framework
 	Host    bool     // a pattern has a host
 }

@@ -58,6 +58,14 @@ func Check(name string, text []byte) error {
 // to LimitFor. The caller owns the slice.
 func (p *Policy[R]) Rules() []core.Rule[R] { return slices.Clone(p.rules) }
 
+// Agents returns the agents section of the file, and whether it has one.
+func (p *Policy[R]) Agents() (section Agents, ok bool) {
+	if p.file.agents == nil {
+		return Agents{}, false
+	}
+	return *p.file.agents, true
+}
+
 // Digest returns the SHA-256 of the file in hexadecimal. Compare it to see whether all servers use
 // the same file.
 func (p *Policy[R]) Digest() string { return p.file.digest }
@@ -119,7 +127,8 @@ func (p *Policy[R]) whyNot(rule *rule, r R) string {
 	}
 	for i := range rule.except {
 		c := rule.except[i : i+1]
-		if c[0].list != "" && p.onList(c[0].list, r) || c[0].list == "" && p.places.except(c, r) {
+		if c[0].list != "" && p.onList(c[0].list, r) || c[0].agent && p.isSigned(r) ||
+			c[0].isPlace() && p.places.except(c, r) {
 			return "is excepted by " + c[0].text
 		}
 	}
@@ -132,6 +141,12 @@ func (p *Policy[R]) whyNot(rule *rule, r R) string {
 		}
 	}
 	return ""
+}
+
+// isSigned reports whether an agent has signed r.
+func (p *Policy[R]) isSigned(r R) bool {
+	_, err := p.names.agent(r)
+	return err == nil
 }
 
 // onList reports whether the address of r is on a list. A request without an address is on no list.

@@ -389,6 +389,8 @@ func (r *rule) outline() RuleOutline {
 			o.Sources = append(o.Sources, k.text)
 		}
 	})
+	o.Agent = slices.Contains(o.Sources, "agent") ||
+		slices.ContainsFunc(r.except, func(c condition) bool { return c.agent })
 	o.Address = slices.Contains(o.Sources, "address") ||
 		slices.ContainsFunc(r.except, func(c condition) bool { return c.list != "" })
 	o.Host = slices.ContainsFunc(r.conditions(),

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,12 +25,13 @@ type checkOptions struct {
 func newCheck() *cobra.Command {
 	var o checkOptions
 	c := withExitStatus(&cobra.Command{
-		Use:   "check [flags] <file>...",
+		Use:   "check [flags] <file or directory>...",
 		Short: "Report every mistake of policy files, and test them by cases",
 		Long: `check reports every mistake of policy files, each with its line, its column and what to
 write instead. "-" is standard input. What the program supplies is taken for granted: a
 test beside the program finds names that it does not supply. It reads files of limits by
-descriptors, in the format of envoyproxy/ratelimit, as well.
+descriptors, in the format of envoyproxy/ratelimit, as well. A directory stands for its
+files whose names end in .yaml or .yml, as for weir serve.
 
 It warns of what is allowed and perhaps not meant: keys that a client is free to change,
 such as a header, if no other rule stops it; addresses that clients choose; overrides that
@@ -59,6 +62,7 @@ limit, cost and mode. A key that the policy joins is a list, as in [203.0.113.7,
 "" is the key of a request that has none.`,
 		Example: `  weir check weir.yaml
   weir check --strict policies/*.yaml
+  weir check limits/
   weir check --cases cases.yaml weir.yaml
   helm template . | yq '.data."weir.yaml"' | weir check -`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -96,7 +100,11 @@ type report struct {
 func (o *checkOptions) run(c *cobra.Command, files []string) error {
 	r := &report{Findings: []finding{}}
 	var read []descriptors.File
-	for _, name := range files {
+	names, err := filesOf(files)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
 		shown, text, err := readInput(c, name)
 		if err != nil {
 			r.failed = errors.Join(r.failed, err)
@@ -119,6 +127,23 @@ func (o *checkOptions) run(c *cobra.Command, files []string) error {
 		}
 	}
 	return r.failed
+}
+
+// filesOf returns the names of files, in place of a directory those that it has.
+func filesOf(names []string) (all []string, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil || !info.IsDir() {
+			all = append(all, name)
+			continue
+		}
+		limits, policies, err := descriptors.Sort(name)
+		if err != nil {
+			return nil, visible.Error(err)
+		}
+		all = append(all, slices.Sorted(slices.Values(append(limits, policies...)))...)
+	}
+	return all, nil
 }
 
 // check checks one policy and runs its cases.

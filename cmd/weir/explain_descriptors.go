@@ -15,6 +15,7 @@ import (
 // explainedDescriptor is what a file of limits by descriptors has for one.
 type explainedDescriptor struct {
 	Descriptor string   `json:"descriptor"`
+	Domain     string   `json:"domain,omitempty"` // "": the files have one
 	Rule       string   `json:"rule,omitempty"`   // "": there is no limit for it
 	Limits     []string `json:"limits,omitempty"` // none, and a rule: it is unlimited
 	Shadow     bool     `json:"shadow,omitempty"`
@@ -45,14 +46,33 @@ func explainDescriptors(
 		if err != nil {
 			return nil, fmt.Errorf("--descriptor: %w", err)
 		}
-		one := explainedDescriptor{Descriptor: text}
-		if e, ok := config.Explain(config.Domains()[0], entries); ok {
-			one.Rule, one.Limits, one.Together = e.Rule, e.Limits, e.Together
-			one.Shadow, one.Quota = e.Shadow, e.Quota
+		all = append(all, explainDescriptor(config, text, entries)...)
+	}
+	return all, nil
+}
+
+// explainDescriptor returns what each domain has for a descriptor, or that none has a limit.
+func explainDescriptor(
+	config *descriptors.Config, text string, entries []descriptors.Entry,
+) (all explainedDescriptors) {
+	domains := config.Domains()
+	for _, domain := range domains {
+		e, ok := config.Explain(domain, entries)
+		if !ok {
+			continue
+		}
+		one := explainedDescriptor{
+			Descriptor: text, Rule: e.Rule, Limits: e.Limits, Shadow: e.Shadow, Quota: e.Quota, Together: e.Together,
+		}
+		if len(domains) > 1 {
+			one.Domain = domain
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	if all == nil {
+		all = explainedDescriptors{{Descriptor: text}}
+	}
+	return all
 }
 
 // readLimits reads a file of limits, or all of a directory: prices have a file of their own.
@@ -87,6 +107,9 @@ func (d *explainedDescriptor) text() string {
 		text = strings.Join(d.Limits, " and ")
 	}
 	text += " by rule " + d.Rule
+	if d.Domain != "" {
+		text += " of the domain " + d.Domain
+	}
 	if d.Shadow {
 		text += ", in shadow mode"
 	}

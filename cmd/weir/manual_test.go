@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weir-go/weir/cmd/weir/internal/visible"
+	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/policy"
 )
 
@@ -93,14 +94,18 @@ func withoutRedirection(command string) string {
 	return command
 }
 
-func TestSchemaIsThatOfThePolicies(t *testing.T) {
-	var out, errOut bytes.Buffer
-	if code := run([]string{"schema"}, nil, &out, &errOut); code != 0 || !bytes.Equal(out.Bytes(), policy.Schema()) ||
-		errOut.Len() > 0 {
-		t.Errorf("exit code %d, %d bytes, %s", code, out.Len(), &errOut)
-	}
-	if !strings.HasSuffix(out.String(), "}\n") {
-		t.Error("the schema does not end a line")
+func TestSchemaIsThatOfTheFiles(t *testing.T) {
+	for args, want := range map[string][]byte{
+		"schema": policy.Schema(), "schema policy": policy.Schema(), "schema limits": descriptors.Schema(),
+	} {
+		var out, errOut bytes.Buffer
+		if code := run(strings.Fields(args), nil, &out, &errOut); code != 0 || !bytes.Equal(out.Bytes(), want) ||
+			errOut.Len() > 0 {
+			t.Errorf("%s: exit code %d, %d bytes, %s", args, code, out.Len(), &errOut)
+		}
+		if !strings.HasSuffix(out.String(), "}\n") {
+			t.Errorf("%s does not end a line", args)
+		}
 	}
 }
 

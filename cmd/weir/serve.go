@@ -54,6 +54,9 @@ elsewhere, or one that contradicts itself, is answered 503.
 --operator serves the operator's page to this machine, /metrics to Prometheus, /healthz
 and /readyz. An address may be a unix socket, as in unix:/run/weir.sock. "" turns one off.
 
+OTEL_EXPORTER_OTLP_ENDPOINT and the other variables of OpenTelemetry have a span of each
+check sent to a collector. Without them there are none.
+
 SIGHUP has all files read at once. A unit of systemd may be of Type=notify.
 
 SIGTERM and interrupt end the service: it is not ready from then on, closes its listeners
@@ -85,6 +88,9 @@ it at once.`,
 	f.StringSliceVar(&o.OperatorHosts, "operator-host", nil,
 		"serve the operator's page and metrics under this `name`, too, and not only under localhost; "+
 			"may be there several times")
+	f.BoolVar(&o.OperatorChanges, "operator-changes", false,
+		"let people and programs on this machine change rules and limits of keys for a time, on the operator's page "+
+			"and by PUT and DELETE")
 	f.StringSliceVar(&o.Proxies, "proxy", []string{"127.0.0.0/8", "::1", "unix"},
 		"believe checks over HTTP from this `range` of addresses, or from unix sockets; may be there several times")
 	f.IntVar(&o.DeniedStatus, "denied-status", 0,
@@ -115,6 +121,13 @@ it at once.`,
 		"how many keys the memory counts at once, without Redis or while it fails (a `number`; default 262144)")
 	f.BoolVar(&o.Descriptors.Fields, "fields", false,
 		"add RateLimit-Limit, -Remaining, -Reset and Retry-After to answers to descriptors")
+	f.StringVar(&o.FieldNames.Limit, "limit-field", "",
+		"the `name` of the field with the units of a limit; with one of these three names, checks have these fields "+
+			"in place of RateLimit and RateLimit-Policy (default RateLimit-Limit)")
+	f.StringVar(&o.FieldNames.Remaining, "remaining-field", "",
+		"the `name` of the field with the units that are left (default RateLimit-Remaining)")
+	f.StringVar(&o.FieldNames.Reset, "reset-field", "",
+		"the `name` of the field with the seconds until the limit is whole (default RateLimit-Reset)")
 	f.BoolVar(&o.Descriptors.Metadata, "metadata", false,
 		"add dynamic metadata to answers to descriptors")
 	f.BoolVar(&o.Descriptors.Shadow, "shadow", false,
@@ -142,6 +155,9 @@ it at once.`,
 		"the `mode` of unix sockets, in octal (default 0660 with --socket-group, else that of the umask)")
 	f.StringVar(&o.Socket.Group, "socket-group", "",
 		"the `group` of unix sockets, a name or a number: its members may connect")
+	f.DurationVar(&o.MaxConnectionAge, "max-connection-age", 0,
+		"have proxies open a new connection to --check and --grpc after this `time`, at least 1s, so that they "+
+			"spread over the processes of a new deployment")
 	f.DurationVar(&o.DrainDelay, "drain-delay", 0,
 		"at the end serve on for this `time`, not ready, until those who probe have seen it")
 	f.DurationVar(&o.Drain, "drain", 10*time.Second, "give requests in flight this `time` at the end")
@@ -156,6 +172,7 @@ it at once.`,
 		"check", "grpc", "operator", "operator-host", "proxy", "denied-status", "redis",
 		"redis-budget", "lease", "instances",
 		"max-keys", "xds", "node", "xds-tls-name", "socket-mode", "socket-group", "drain-delay", "drain",
+		"max-connection-age", "limit-field", "remaining-field", "reset-field",
 	} {
 		c.RegisterFlagCompletionFunc(name, noFiles)
 	}
@@ -173,7 +190,7 @@ func (o *serveOptions) run(c *cobra.Command, paths []string) error {
 	if o.Redis == "" {
 		o.Redis = os.Getenv("WEIR_REDIS_URL")
 	}
-	o.Notify = os.Getenv("NOTIFY_SOCKET")
+	o.Notify, o.Version = os.Getenv("NOTIFY_SOCKET"), version()
 	var handler slog.Handler = slog.NewTextHandler(c.ErrOrStderr(), nil)
 	if o.logJSON {
 		handler = slog.NewJSONHandler(c.ErrOrStderr(), nil)

@@ -31,6 +31,10 @@ func newTrial(name string, text []byte) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	// People give the name of the agent, like the result of a function of the program.
+	if slices.ContainsFunc(outline.Rules, func(r policy.RuleOutline) bool { return r.Agent }) {
+		outline.Keys = append(outline.Keys, "agent")
+	}
 	p, err := policy.Parse(name, text, namesOf(outline))
 	if err != nil {
 		return nil, err
@@ -105,6 +109,7 @@ func namesOf(o *policy.Outline) policy.Names[*http.Request] {
 	for _, name := range o.Keys {
 		names.Keys[name] = text(name)
 	}
+	names.Agents = func(policy.Agents) (func(*http.Request) (string, error), error) { return text("agent"), nil }
 	for _, name := range o.Plans {
 		names.Plans[name] = text(name)
 	}

@@ -166,12 +166,13 @@ descriptors:
   e: [{weight: 1}, {weight: 2, from: soon}]
   f: [{price: 2}]
   g: two
+  -1: 2
 `)})
 	want := []string{
 		"2:3: prices: \"x\" is here twice", "3:3: prices: a name must be", "4:6: a price needs a weight",
 		"5:25: the first weight of a price has no date", "6:20: from is required", "7:69: from must be later",
 		"8:38: from must be a day in UTC", "9:7: weight is required", "9:8: there is no field \"price\"",
-		"10:6: weight must be",
+		"10:6: weight must be", "11:3: prices: a name must be",
 	}
 	got := descriptors.Mistakes(err)
 	_, err = descriptors.Parse(descriptors.File{Name: "prices.yaml", Text: []byte("prices: {x: 2}\n")})

@@ -125,3 +125,36 @@ func ExampleAwaited() {
 	// true
 	// <nil>
 }
+
+// A program logs what denies, without the values of requests.
+func ExampleEvent() {
+	config, err := descriptors.Parse(descriptors.File{Name: "shop.yaml", Text: []byte(`
+domain: shop
+descriptors:
+  - {key: tenant, rate_limit: {unit: day, requests_per_unit: 0}}
+`)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	service := descriptors.MustNew(config, descriptors.Options{
+		Observe: func(_ context.Context, e descriptors.Event) {
+			if e.Err == nil && e.Over {
+				fmt.Println("denied by", e.Rule, "of", e.Domain)
+			}
+		},
+	})
+	service.Decide(context.Background(), &descriptors.Request{
+		Domain:      "shop",
+		Descriptors: []descriptors.Descriptor{{Entries: []descriptors.Entry{{Key: "tenant", Value: "acme"}}}},
+	})
+	// Output:
+	// denied by tenant of shop
+}
+
+func ExampleSchema() {
+	var schema struct {
+		Title string
+	}
+	fmt.Println(json.Unmarshal(descriptors.Schema(), &schema), schema.Title)
+	// Output: <nil> weir limits by descriptors
+}

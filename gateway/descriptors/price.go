@@ -1,6 +1,7 @@
 package descriptors
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -88,6 +89,12 @@ func parseWeight(text string) (thousandths int64, ok bool) {
 	return thousandths, err == nil && thousandths <= maxWeight*1000
 }
 
+// isNumber reports whether a name reads as a number, also as one that no weight may have, such as -1.
+func isNumber(name string) bool {
+	_, err := strconv.ParseFloat(name, 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
 // prices are those of all files, by name.
 type prices map[string]*price
 
@@ -99,9 +106,8 @@ func (ps prices) read(r *reader, n *document.Node) {
 	}
 	for _, e := range n.Entries {
 		name := e.Name.Text
-		_, isNumber := parseWeight(name)
 		switch {
-		case e.Name.Kind != document.Scalar || name == "" || isNumber:
+		case e.Name.Kind != document.Scalar || name == "" || isNumber(name):
 			r.mistake(e.Name, "prices: a name must be a text that is no number (got %s)", e.Name.Describe())
 		case ps[name] != nil:
 			r.mistake(e.Name, "prices: %s is here twice: remove one", document.Quote(name))

@@ -527,11 +527,12 @@ func (r *reader) optional(n *document.Node, field string) string {
 }
 
 func (r *reader) boolean(n *document.Node, field string) bool {
-	if n.Kind != document.Scalar || n.Tag != "!!bool" {
+	isTrue := strings.EqualFold(n.Text, "true")
+	if n.Kind != document.Scalar || n.Tag != "!!bool" || !isTrue && !strings.EqualFold(n.Text, "false") {
 		r.mistake(n, "%s must be true or false (got %s)", field, n.Describe())
 		return false
 	}
-	return strings.EqualFold(n.Text, "true")
+	return isTrue
 }
 
 func (r *reader) choice(n *document.Node, field string, words []string) int {

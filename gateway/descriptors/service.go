@@ -45,6 +45,10 @@ type Options struct {
 	// detailed_metric or value_to_metric. 0: 1,000.
 	MaxDetailed int
 
+	// Observe is called once for every call of Decide, on its goroutine and before it returns. It
+	// must be quick, and safe for concurrent use. nil: it is not called.
+	Observe func(context.Context, Event)
+
 	// Logger gets a line a minute while the backend fails. nil: the logger that slog.Default
 	// returns at that time.
 	Logger *slog.Logger
@@ -60,6 +64,7 @@ type Service struct {
 	flights           flights
 	counts            registry
 	failing, invalid  minutely.Log
+	observe           func(context.Context, Event) // nil: no one observes
 	replacing         sync.Mutex
 }
 
@@ -92,8 +97,9 @@ func New(config *Config, o Options) (*Service, error) {
 	}
 	s := &Service{
 		backend: o.Backend, fallback: o.Fallback, instances: o.Instances,
-		turns:  turns.New(o.MaxPromise),
-		counts: registry{maxDetailed: o.MaxDetailed},
+		turns:   turns.New(o.MaxPromise),
+		counts:  registry{maxDetailed: o.MaxDetailed},
+		observe: o.Observe,
 		failing: minutely.Log{
 			Logger: o.Logger, Level: slog.LevelWarn, Text: "descriptors: the backend fails",
 		},
@@ -143,6 +149,18 @@ func (s *Service) Metrics() []stats.Metric { return s.counts.metrics() }
 // [ErrUnavailable] if the backend fails and the limits are then closed, or that of a context that
 // has ended.
 func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
+	if s.observe == nil {
+		return s.decide(ctx, r, nil)
+	}
+	e := Event{Source: limits.SourceNotAsked}
+	a, err := s.decide(ctx, r, &e)
+	e.Err = err
+	s.observe(ctx, e)
+	return a, err
+}
+
+// decide decides a request, and sets what is to be told of it, unless e is nil.
+func (s *Service) decide(ctx context.Context, r *Request, e *Event) (Answer, error) {
 	if err := r.validate(); err != nil {
 		s.counts.invalid.Add(1)
 		return Answer{}, err
@@ -156,6 +174,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 	if d == nil {
 		s.counts.unknown.Add(1)
 		return a, nil
+	}
+	if e != nil {
+		e.Domain = d.name
 	}
 	of := decisions.Get().(*decision)
 	defer of.release()
@@ -190,6 +211,9 @@ func (s *Service) Decide(ctx context.Context, r *Request) (Answer, error) {
 		a.Turn = s.promise(of, a.Source)
 	}
 	s.counts.count(&counts, of, r, &a)
+	if e != nil {
+		tell(e, of, &a)
+	}
 	return a, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/gateway/descriptors"
+	"github.com/weir-go/weir/internal/proof/jsonschema"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/limits/backends"
@@ -675,9 +676,10 @@ func TestAConfigurationHasItsMistakesReported(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{nested, wild, plain, named, quotas, several, together} {
-		f.Add("domain: d\n" + text)
+	for _, text := range loading(f) {
+		f.Add(text)
 	}
+	schema := jsonschema.Parse(f, descriptors.Schema())
 	f.Fuzz(func(t *testing.T, text string) {
 		config, err := descriptors.Parse(descriptors.File{Name: "f", Text: []byte(text)})
 		if err != nil {
@@ -685,6 +687,9 @@ func FuzzParse(f *testing.F) {
 				t.Errorf("no mistake: %v", err)
 			}
 			return
+		}
+		if why := schema.Validate("f", read(t, text)); why != "" {
+			t.Errorf("loads, but by the schema %s: %q", why, text)
 		}
 		service := descriptors.MustNew(config, descriptors.Options{
 			Backend:  memory.MustNew(memory.Options{MaxKeys: 1000}),

@@ -2,7 +2,7 @@
 // (envoy.service.ratelimit.v3) by package descriptors, and the external authorization service
 // (envoy.service.auth.v3) by a limiter of package nethttp.
 //
-//	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+//	server := envoy.MustNewServer(envoy.ServerOptions{})
 //	envoy.RegisterRateLimits(server, service, envoy.RateLimitOptions{})
 //	envoy.RegisterAuthorization(server, limiter, envoy.AuthorizationOptions{})
 //	envoy.RegisterHealth(server)

@@ -12,6 +12,8 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +35,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	weir "github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/keyfuncs"
@@ -63,7 +66,7 @@ func newService(t *testing.T, b backends.Backend) *descriptors.Service {
 func dial(t *testing.T, logger *slog.Logger, register func(*grpc.Server)) *grpc.ClientConn {
 	t.Helper()
 	listener := bufconn.Listen(64 << 10)
-	server := grpc.NewServer(envoy.ServerOptions(logger)...)
+	server := envoy.MustNewServer(envoy.ServerOptions{Logger: logger})
 	register(server)
 	go server.Serve(listener)
 	conn, err := grpc.NewClient("passthrough:d",
@@ -283,6 +286,25 @@ func TestFieldsAndMetadataAreOptions(t *testing.T) {
 	got, _ := json.Marshal(response.DynamicMetadata.AsMap())
 	if string(got) != `{"domain":"d","metadata":{"tier":"gold"},"source":"backend"}` {
 		t.Errorf("%s", got)
+	}
+}
+
+func TestTheFieldsHaveNamesOfOnesOwn(t *testing.T) {
+	client := rateLimits(t, newService(t, nil), envoy.RateLimitOptions{
+		Fields: true, Names: gateway.MustNewNames("X-Quota", "X-Quota-Left", "X-Quota-Reset"),
+	})
+	response, err := client.ShouldRateLimit(t.Context(), &ratelimit.RateLimitRequest{
+		Domain: "d", Descriptors: []*common.RateLimitDescriptor{of("k", "closed")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range response.ResponseHeadersToAdd {
+		got = append(got, f.Key)
+	}
+	if want := "X-Quota X-Quota-Left X-Quota-Reset Retry-After"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -611,7 +633,7 @@ func (p pipes) Addr() net.Addr { return &net.UnixAddr{} }
 func TestAConnectionThatSendsNothingEndsAfterTenSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := make(pipes)
-		server := grpc.NewServer(envoy.ServerOptions(nil)...)
+		server := envoy.MustNewServer(envoy.ServerOptions{})
 		go server.Serve(listener)
 		client, served := net.Pipe()
 		listener <- served
@@ -672,3 +694,82 @@ func noKey(*http.Request) (string, error) { return "", io.ErrUnexpectedEOF }
 func noLimit(*http.Request, string) (limits.Limit, error) { return limits.Limit{}, io.ErrUnexpectedEOF }
 
 func panicLimit(*http.Request, string) (limits.Limit, error) { panic("boom") }
+
+// farewell is the client's end of a connection. It counts the frames of type GOAWAY.
+type farewell struct {
+	net.Conn
+	head    []byte // of the frame that is read now
+	left    int    // bytes of its payload
+	goAways atomic.Int32
+}
+
+// Read reads from the connection (RFC 9113, section 4.1). One goroutine calls it.
+func (f *farewell) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	for b := p[:n]; len(b) > 0; {
+		if f.left > 0 {
+			skipped := min(f.left, len(b))
+			f.left, b = f.left-skipped, b[skipped:]
+			continue
+		}
+		f.head, b = append(f.head, b[0]), b[1:]
+		if len(f.head) == 9 {
+			f.left = int(f.head[0])<<16 | int(f.head[1])<<8 | int(f.head[2])
+			if f.head[3] == 7 {
+				f.goAways.Add(1)
+			}
+			f.head = f.head[:0]
+		}
+	}
+	return n, err
+}
+
+func TestAnOldConnectionEndsAndLosesNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		server := envoy.MustNewServer(envoy.ServerOptions{MaxConnectionAge: time.Minute})
+		envoy.RegisterAuthorization(server, nethttp.MustNew(nethttp.Config{Rules: []nethttp.Rule{
+			{Name: "slow", Limit: limits.LeakyQueue(limits.PerSecond(1), 4), Key: keyfuncs.Address(keyfuncs.Peer)},
+		}}), envoy.AuthorizationOptions{})
+		go server.Serve(listener)
+		var farewells []*farewell
+		conn, err := grpc.NewClient("passthrough:d",
+			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+				client, served := net.Pipe()
+				listener <- served
+				f := &farewell{Conn: client}
+				farewells = append(farewells, f)
+				return f, nil
+			}),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := auth.NewAuthorizationClient(conn)
+		var calls sync.WaitGroup
+		call := func() {
+			response, err := client.Check(t.Context(), checkOf("GET", "shop.example", "/", "203.0.113.7"))
+			if err != nil || response.Status.Code != 0 {
+				t.Errorf("a call is lost: %v, %v", response, err)
+			}
+		}
+		calls.Go(call)
+		calls.Go(call)
+		for range 300 { // each waits for the two before, so there is always one in flight
+			calls.Go(call)
+			time.Sleep(time.Second)
+		}
+		calls.Wait()
+		if n := len(farewells); n < 5 || n > 6 { // 54 to 66 s each
+			t.Errorf("%d connections in 300 s", n)
+		}
+		for _, f := range farewells[:len(farewells)-1] {
+			if f.goAways.Load() == 0 {
+				t.Error("a connection ended without GOAWAY")
+			}
+		}
+		conn.Close()
+		close(listener)
+		server.Stop()
+	})
+}

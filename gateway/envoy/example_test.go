@@ -3,8 +3,7 @@ package envoy_test
 import (
 	"log"
 	"net"
-
-	"google.golang.org/grpc"
+	"time"
 
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
@@ -15,7 +14,10 @@ func Example() {
 	if err != nil {
 		log.Fatal(err) // every mistake, one in a line
 	}
-	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	server, err := envoy.NewServer(envoy.ServerOptions{MaxConnectionAge: time.Hour})
+	if err != nil {
+		log.Fatal(err)
+	}
 	envoy.RegisterRateLimits(server, descriptors.MustNew(config, descriptors.Options{}), envoy.RateLimitOptions{})
 	envoy.RegisterHealth(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:8081")
@@ -27,7 +29,7 @@ func Example() {
 
 // A service has no limits yet.
 func ExampleHealth_Resume() {
-	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	server := envoy.MustNewServer(envoy.ServerOptions{})
 	health := envoy.RegisterHealth(server)
 	health.Shutdown() // probes are told to wait
 	// ... once they have come:

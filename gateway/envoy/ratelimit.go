@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
 )
 
@@ -29,6 +30,9 @@ type RateLimitOptions struct {
 	// the limit that binds to the answer of each request, and Retry-After to denials. Envoy has
 	// fields of its own, by enable_x_ratelimit_headers. false: no fields.
 	Fields bool
+
+	// Names are the names of the fields of Fields, but not of Retry-After. Zero: those above.
+	Names gateway.Names
 
 	// Metadata adds dynamic metadata: the domain, the metadata of the rules that are not
 	// exceeded, and who counted, such as "fallback". false: metadata only tells of a source
@@ -139,7 +143,7 @@ func (s *rateLimits) response(
 		response.Statuses[i] = to
 	}
 	if s.options.Fields {
-		response.ResponseHeadersToAdd = fieldsOf(a, over)
+		response.ResponseHeadersToAdd = s.fieldsOf(a, over)
 	}
 	if s.options.Metadata || a.Source > descriptors.Backend {
 		response.DynamicMetadata = s.metadata(r, a)
@@ -155,12 +159,12 @@ func codeOf(over bool) ratelimit.RateLimitResponse_Code {
 }
 
 // fieldsOf returns the header fields of the limit that binds: one that is over, or has least left.
-func fieldsOf(a *descriptors.Answer, denied bool) []*core.HeaderValue {
+func (s *rateLimits) fieldsOf(a *descriptors.Answer, denied bool) []*core.HeaderValue {
 	var binds *descriptors.Status
 	for i := range a.Statuses {
-		s := &a.Statuses[i]
-		if s.Limit != nil && (binds == nil || s.Binds(binds)) {
-			binds = s
+		one := &a.Statuses[i]
+		if one.Limit != nil && (binds == nil || one.Binds(binds)) {
+			binds = one
 		}
 	}
 	if binds == nil {
@@ -172,9 +176,9 @@ func fieldsOf(a *descriptors.Answer, denied bool) []*core.HeaderValue {
 	}
 	reset := strconv.FormatInt(int64(wait.Seconds()), 10)
 	fields := []*core.HeaderValue{
-		{Key: "RateLimit-Limit", Value: strconv.FormatUint(uint64(binds.Limit.RequestsPerUnit), 10)},
-		{Key: "RateLimit-Remaining", Value: strconv.FormatUint(uint64(binds.Remaining), 10)},
-		{Key: "RateLimit-Reset", Value: reset},
+		{Key: s.options.Names.Limit(), Value: strconv.FormatUint(uint64(binds.Limit.RequestsPerUnit), 10)},
+		{Key: s.options.Names.Remaining(), Value: strconv.FormatUint(uint64(binds.Remaining), 10)},
+		{Key: s.options.Names.Reset(), Value: reset},
 	}
 	if denied && binds.Reset > 0 {
 		fields = append(fields, &core.HeaderValue{Key: "Retry-After", Value: reset})

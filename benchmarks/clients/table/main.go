@@ -32,9 +32,14 @@ func write(root string, put func(string, []byte, os.FileMode) error) error {
 	if err != nil {
 		return err
 	}
+	obeyed, err := vectors(filepath.Join(root, "benchmarks", "results", "clients", vectorsFile))
+	if err != nil {
+		return err
+	}
 	after := string(text)
 	for name, content := range map[string]string{
 		"clients": clients(rows), "apis": apis(rows), "early": early(rows), "hour": hours(rows),
+		"vectors": obeyed,
 	} {
 		if after, err = between(after, name, content); err != nil {
 			return err
@@ -72,6 +77,9 @@ func read(folder string) ([]row, error) {
 	}
 	var rows []row
 	for _, file := range files {
+		if filepath.Base(file) == vectorsFile { // has a table of its own
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
@@ -413,4 +421,24 @@ func (r *row) asWhat() string {
 		return ""
 	}
 	return r.answer
+}
+
+// vectorsFile is what vectors.sh has written.
+const vectorsFile = "vectors.md"
+
+// vectors returns the table of a file that vectors.sh has written.
+func vectors(name string) (string, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "|") {
+			b.WriteString(line)
+		}
+	}
+	b.WriteByte('\n')
+	return b.String(), nil
 }

@@ -1,6 +1,9 @@
 package quota
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // instant is an instant as a text tells it.
 type instant struct {
@@ -141,8 +144,9 @@ func (d *dateReader) number() bool {
 		d.year = n
 		return true
 	case width == 2 && d.year == 0:
-		if d.year = 2000 + n; n >= 69 {
-			d.year = 1900 + n
+		d.year = 2000 + n
+		if d.year > time.Now().Year()+50 { // RFC 9110, section 5.6.7
+			d.year -= 100
 		}
 		return true
 	}

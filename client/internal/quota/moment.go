@@ -14,6 +14,9 @@ func moment(s string, h http.Header) (wait time.Duration, date int64, ok bool) {
 		wait, date = n.moment(h)
 		return wait, date, true
 	}
+	if value := bare(s); len(value) < len(s) { // parameters are ignored, as in drafts -04 to -06
+		return moment(value, h)
+	}
 	s = unquoted(s)
 	if s == "" || len(s) > maxNumber {
 		return 0, 0, false

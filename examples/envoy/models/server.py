@@ -10,7 +10,9 @@ class Model(BaseHTTPRequestHandler):
         ask = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
         stream = ask.get('stream')
         part = {'delta' if stream else 'message': {'role': 'assistant', 'content': 'Hello.'}}
-        answer = {'model': ask['model'], 'choices': [part], 'usage': usage}
+        answer = {'model': ask['model'], 'choices': [part]}
+        if not stream or (ask.get('stream_options') or {}).get('include_usage'):
+            answer['usage'] = usage
         self.send_response(200)
         self.send_header('Content-Type', 'text/event-stream' if stream else 'application/json')
         self.end_headers()

@@ -15,7 +15,8 @@
 //	busy     the same with two busy loops beside it
 //
 // The servers "nothing" and "memory" are this program: what gRPC itself costs, and the service
-// without Redis. "no limit" is Envoy without the filter.
+// without Redis. Through Envoy "nothing" is the floor of any service, and "no limit" is Envoy without
+// the filter.
 package main
 
 import (
@@ -61,7 +62,7 @@ func main() {
 			all := append([]*server{startSelf("nothing"), startSelf("memory")}, startAll(redis, 100<<20)...)
 			compare("denied", all, 128, callers([]string{"denied"}, 1000))
 		case "envoy", "busy":
-			all := startEnvoy(startAll(redis, 0))
+			all := startEnvoy(append([]*server{startSelf("nothing")}, startAll(redis, 0)...))
 			if row == "busy" {
 				startSelf("busy")
 				startSelf("busy")

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 
 	"github.com/weir-go/weir/gateway/descriptors"
 	"github.com/weir-go/weir/gateway/envoy"
@@ -252,6 +251,9 @@ func startSelf(what string) *server {
 	return start(what, "", addresses, nil, self, "-as", what+"@"+address)
 }
 
+// decides reports whether s has limits: it does unless it is a floor.
+func (s *server) decides() bool { return s.name != "nothing" && s.name != "no limit" }
+
 // nothing is a server that decides nothing: what gRPC itself costs.
 type nothing struct {
 	ratelimit.UnimplementedRateLimitServiceServer
@@ -284,7 +286,7 @@ func serve(text string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	server := envoy.MustNewServer(envoy.ServerOptions{})
 	if what == "nothing" {
 		ratelimit.RegisterRateLimitServiceServer(server, nothing{})
 	} else {

@@ -151,6 +151,17 @@ func (r *ruling[R]) Replace(rules []core.Rule[R]) error {
 // [core.Limiter.Override].
 func (r *ruling[R]) Override(rule string, o core.Override) error { return r.engine.Override(rule, o) }
 
+// OverrideKey changes the limit of one key under one rule in this process until an instant: see
+// [core.Limiter.OverrideKey].
+func (r *ruling[R]) OverrideKey(rule, key string, o core.Override) error {
+	return r.engine.OverrideKey(rule, key, o)
+}
+
+// KeyOverrides returns the overrides of keys under one rule: see [core.Limiter.KeyOverrides].
+func (r *ruling[R]) KeyOverrides(rule string) map[string]core.Override {
+	return r.engine.KeyOverrides(rule)
+}
+
 // Explain returns the outcome that request would have now, and takes nothing: see
 // [core.Limiter.Explain].
 func (r *ruling[R]) Explain(request R) core.Outcome {

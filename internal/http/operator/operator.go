@@ -58,8 +58,14 @@ type Verdict struct {
 	Why        string
 }
 
-// Refusal is the content of an answer with a status other than 200.
-type Refusal struct{ Error string }
+// Refusal is the content of an answer that refuses a request: a problem document (RFC 9457) of no
+// type of its own. Error is Detail once more, for what reads nothing else.
+type Refusal struct {
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Error  string
+}
 
 // Snapshot is the part of api/snapshot that not only the page reads.
 type Snapshot struct {

@@ -165,6 +165,16 @@ func testOverride[R any](t *testing.T, a Adapter[R]) {
 		if got := send(t, app, "/hello"); got.status != http.StatusTooManyRequests {
 			t.Errorf("after the override is cleared: %d", got.status)
 		}
+		must(t, (*made).OverrideKey("a", "everybody",
+			core.Override{Limit: limits.FixedWindow(limits.PerDay(9)), Until: time.Now().Add(time.Minute)}))
+		if got := send(t, app, "/hello"); got.status != http.StatusOK ||
+			!strings.HasPrefix(got.header.Get("RateLimit-Policy"), `"a";q=9;`) || len((*made).KeyOverrides("a")) != 1 {
+			t.Errorf("under the override of its key: %d, fields %v", got.status, got.header)
+		}
+		must(t, (*made).OverrideKey("a", "everybody", core.Override{}))
+		if got := send(t, app, "/hello"); got.status != http.StatusTooManyRequests || len((*made).KeyOverrides("a")) != 0 {
+			t.Errorf("after the override of its key: %d", got.status)
+		}
 		if err := (*made).Override("none",
 			core.Override{Mode: &shadow, Until: time.Now().Add(time.Minute)}); err == nil {
 			t.Error("a rule is overridden that there is not")

@@ -63,6 +63,8 @@ type Limiter[R any] interface {
 	Decide(request R) core.Outcome
 	Replace(rules []core.Rule[R]) error
 	Override(rule string, o core.Override) error
+	OverrideKey(rule, key string, o core.Override) error
+	KeyOverrides(rule string) map[string]core.Override
 	State() core.State
 	Explain(request R) core.Outcome
 	ExplainKey(ctx context.Context, rule, key string, limit limits.Limit) (limits.Decision, error)

@@ -51,6 +51,7 @@ var imports = map[string]string{
 	"backends":     module + "/limits/backends",
 	"headers":      module + "/headers",
 	"keyfuncs":     module + "/keyfuncs",
+	"agents":       module + "/keyfuncs/agents",
 	"plans":        module + "/plans",
 	"policy":       module + "/policy",
 	"shed":         module + "/shed",
@@ -142,8 +143,8 @@ type snippets struct {
 
 func newSnippets() *snippets { return snippetsOf(".") }
 
-// ownModules are adapters that are modules of their own.
-var ownModules = []string{"connect2mw", "connectmw", "echo5mw", "fibermw", "grpcmw", "mcpmw"}
+// ownModules are packages that are modules of their own.
+var ownModules = []string{"agents", "connect2mw", "connectmw", "echo5mw", "fibermw", "grpcmw", "mcpmw"}
 
 // ofOwnModules returns snippets of each of them, by name.
 func ofOwnModules() map[string]*snippets {
@@ -151,6 +152,7 @@ func ofOwnModules() map[string]*snippets {
 	for _, module := range ownModules {
 		own[module] = snippetsOf(filepath.Join(root, module))
 	}
+	own["agents"] = snippetsOf(filepath.Join(root, "cmd/weir")) // which requires it, and what policy requires
 	return own
 }
 

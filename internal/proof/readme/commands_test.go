@@ -140,7 +140,7 @@ func single(t *testing.T, command string) {
 	case command == "go -C examples/echo5 run .", command == "go -C examples/fiber run .",
 		command == "go -C examples/grpc run .", command == "go -C examples/connect run .",
 		command == "go -C examples/connect2 run .",
-		command == "go -C examples/mcp run .":
+		command == "go -C examples/mcp run .", command == "go -C examples/systems/crawlers run .":
 		testrun.FullOnly(t, "examples have tests of their own")
 	case command == "go -C cmd/weir run . playground": // which serves until it is interrupted: its test does that
 		if !strings.Contains(strings.Join(lines(t, "cmd/weir/playground_test.go"), "\n"), `"playground", "--listen"`) {
@@ -227,7 +227,32 @@ var scripts = map[string]func(t *testing.T, text string){
 		}
 		go io.Copy(io.Discard, log)
 		out := bash(t, strings.ReplaceAll(text, "http://127.0.0.1:8081", page))
-		if strings.Contains(out, `{"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+		if strings.Contains(out, `"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+			t.Errorf("the page answers\n%s", out)
+		}
+	},
+	"page=http://127.0.0.1:6070\n": func(t *testing.T, text string) { // overrides by programs
+		testrun.FullOnly(t, "compiles another module")
+		testrun.Program(t, "curl")
+		path := filepath.Join(t.TempDir(), "weir.yaml")
+		rules := "version: 1\nclient: {peer: true}\nrules:\n  - {name: per-client, key: address, limit: 1/day}\n"
+		if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, log := run(t, []string{"GOFLAGS="}, "go", "-C", "cmd/weir", "run", ".", "serve", "--operator-changes",
+			"--check", "127.0.0.1:0", "--grpc", "", "--operator", "127.0.0.1:0", path)
+		page := ""
+		for page == "" {
+			line, err := log.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, page, _ = strings.Cut(strings.TrimSpace(line), "for=operator address=")
+		}
+		go io.Copy(io.Discard, log)
+		out := bash(t, strings.ReplaceAll(text, "127.0.0.1:6070", page))
+		if strings.Contains(out, `"Error":`) || strings.Count(out, `"Limit":"sliding-window 500/1m"`) != 2 ||
+			strings.Count(out, `"Mode":"shadow"`) != 2 {
 			t.Errorf("the page answers\n%s", out)
 		}
 	},

@@ -126,7 +126,7 @@ func (c *copied) faults() (faults []string) {
 		}
 		return true
 	}
-	servesHTTP, servesCalls := false, uses("grpc.NewServer") && !uses("envoy.ServerOptions") // which has all bounds
+	servesHTTP, servesCalls := false, uses("grpc.NewServer") // envoy.NewServer has all bounds
 	reads := c.readsForm()
 	c.inspect(func(n ast.Node, parents []ast.Node) {
 		switch n := n.(type) {
@@ -157,7 +157,6 @@ func (c *copied) faults() (faults []string) {
 		}
 	})
 	add(noShutdown, c.program && servesHTTP && !c.calls("Shutdown") || c.program && servesCalls && !c.calls("Stop"))
-	servesCalls = servesCalls && !uses("envoy.ServerOptions") // which bounds the server of proxies
 	add(noBounds, servesCalls && !uses("grpc.MaxRecvMsgSize", "grpc.MaxConcurrentStreams", "grpc.KeepaliveParams"))
 	add(noHeaderBounds, c.program && servesCalls && !uses("grpc.MaxHeaderListSize", "grpc.ConnectionTimeout"))
 	add(noTap, servesCalls && !uses("grpc.InTapHandle"))

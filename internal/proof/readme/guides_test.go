@@ -25,8 +25,8 @@ func guides(t *testing.T) []string {
 	for i, path := range paths {
 		paths[i] = "docs/" + filepath.Base(path)
 	}
-	for _, name := range []string{"command", "frameworks", "headers", "keys", "memory", "migrating", "operations",
-		"plans", "playground", "policy", "redis", "rules", "service", "systems", "testing", "words"} {
+	for _, name := range []string{"agents", "command", "frameworks", "headers", "keys", "memory", "migrating",
+		"operations", "plans", "playground", "policy", "redis", "rules", "service", "systems", "testing", "words"} {
 		if !slices.Contains(paths, "docs/"+name+".md") {
 			t.Errorf("docs/%s.md is missing", name)
 		}

@@ -19,7 +19,7 @@ var (
 	span     = regexp.MustCompile("`([^`]+)`")
 	exported = regexp.MustCompile(
 		`(?:^|[^.\w/])(core|headers|keyfuncs|nethttp|plans|policy|shed|stats|tokens|admin|redisbackend|breaker|client|` +
-			`chimw|ginmw|echomw|echo5mw|fibermw|grpcmw|connectmw|connect2mw|mcpmw)\.([A-Z]\w*)`)
+			`chimw|ginmw|echomw|echo5mw|fibermw|grpcmw|connectmw|connect2mw|mcpmw|agents)\.([A-Z]\w*)`)
 	fieldName = regexp.MustCompile(`^[A-Z]\w*: `)
 	asText    = regexp.MustCompile(`^([a-z-]+ )?[0-9,]+(/| per )[0-9]*[a-z]+( [a-z]+ [0-9]+)?$`)
 )

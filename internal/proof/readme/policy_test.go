@@ -73,7 +73,8 @@ func asPolicy(t *testing.T, text string) string {
 	for _, field := range []string{
 		"version: 1", "client: {peer: true}",
 		"program: {keys: [user, user-name], plans: [plan], costs: [report-size]}",
-		"lists: {offices: [198.51.100.0/24]}", "rules: [{name: a, key: everybody, limit: 1/s}]",
+		"lists: {offices: [198.51.100.0/24]}", "agents: {authorities: shop.example, unlisted: 1}",
+		"rules: [{name: a, key: everybody, limit: 1/s}]",
 	} {
 		if name, _, _ := strings.Cut(field, ":"); !slices.Contains(fields, name) {
 			b.WriteString(field + "\n")

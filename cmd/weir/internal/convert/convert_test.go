@@ -184,6 +184,41 @@ func TestRequestsThatNginxMovesToALimitAreReported(t *testing.T) {
 	}
 }
 
+func TestWhatNginxIgnoresOrAnswersItselfIsSaid(t *testing.T) {
+	const limit = "location / { limit_req zone=one; } "
+	const ignores, answers = "warning: nginx ignores the name a here", "warning: nginx answers some requests here"
+	for _, c := range [][2]string{
+		{"server { server_name a; " + limit + "} server { server_name a; }", ignores},
+		{"server { listen *:80; server_name a; " + limit + "} server { server_name b a; }", ignores},
+		{"server { server_name a; " + limit + "} server { listen 81; server_name a; }", "at another port"},
+		{"server { server_name a; " + limit + "} server { listen 80; listen 81; server_name a; }", "at another port"},
+		{"server { server_name a A; " + limit + "}", ""},
+		{"server { server_name a; } server { server_name a; }", ""},
+		{"server { " + limit + "if ($scheme = http) { return 301 https://a; } }", answers},
+		{"server { " + limit + "if ($http_x) { rewrite ^ /x permanent; } }", answers},
+		{"server { " + limit + "rewrite ^/old /new redirect; }", answers},
+		{"server { location / { limit_req zone=one; if ($http_x) { return 403; } } }", answers},
+		{"server { " + limit + "location /x/ { if ($http_x) { return 403; } limit_req zone=one; } }", answers},
+		{"server { " + limit + "if ($http_x) { set $y 1; } }", ""},
+		{"server { if ($http_x) { return 403; } }", ""},
+		{"server { location / { if ($http_x) { return 403; } } location /x/ { limit_req zone=one; } }", ""},
+	} {
+		servers, want := c[0], c[1]
+		r := convert.Nginx("nginx.conf", []byte("limit_req_zone $remote_addr zone=one:1m rate=1r/s;\n"+
+			"limit_req_status 429; "+servers), nginxconf.Files{})
+		found := ""
+		for _, f := range r.Findings {
+			if f.Warning {
+				found += "warning: "
+			}
+			found += f.Text
+		}
+		if !strings.Contains(found, want) || want == "" && found != "" {
+			t.Errorf("%s: %q, want %q", servers, found, want)
+		}
+	}
+}
+
 // nginx reads variables in the values of a map, and not in those of a geo.
 func TestAValueOfGeoIsAText(t *testing.T) {
 	for key, want := range map[string]string{"$geo": "key: everybody", "$map": "key: address"} {

@@ -36,7 +36,7 @@ func (r *locationReader) locations(block []*nginxconf.Directive, outer scope) {
 			}
 			continue
 		}
-		l := &location{at: d.Place, path: path, uses: r.uses(&inner)}
+		l := &location{at: d.Place, path: path, block: d.Block, uses: r.uses(&inner)}
 		if !passes(d) {
 			l.index = inner.index
 		}
@@ -140,17 +140,8 @@ func (r *locationReader) rewrites(d *nginxconf.Directive, inLocation bool) {
 	for _, line := range d.Block {
 		switch line.Text {
 		case "rewrite":
-			to, flag := "", ""
-			if len(line.Args) > 1 {
-				to = line.Args[1].Text
-			}
-			if len(line.Args) > 2 {
-				flag = line.Args[2].Text
-			}
-			redirects := flag == "redirect" || flag == "permanent" || strings.HasPrefix(to,
-				"http://") ||
-				strings.HasPrefix(to, "https://") || strings.HasPrefix(to, "$scheme")
-			if !redirects && !(inLocation && flag == "break") {
+			breaks := inLocation && len(line.Args) > 2 && line.Args[2].Text == "break"
+			if !redirects(line) && !breaks {
 				r.mistake(line.Place, "rewrite moves requests to a location with other limits "+
 					"before they are "+
 					"counted, and a policy counts by the path that a client sends: write rules "+
@@ -161,6 +152,43 @@ func (r *locationReader) rewrites(d *nginxconf.Directive, inLocation bool) {
 		case "if":
 			r.rewrites(line, inLocation)
 		}
+	}
+}
+
+// redirects reports whether a rewrite answers with another address.
+func redirects(d *nginxconf.Directive) bool {
+	if len(d.Args) < 2 {
+		return false
+	}
+	to := d.Args[1].Text
+	return strings.HasPrefix(to, "http://") || strings.HasPrefix(to, "https://") ||
+		strings.HasPrefix(to, "$scheme") ||
+		len(d.Args) > 2 && (d.Args[2].Text == "redirect" || d.Args[2].Text == "permanent")
+}
+
+// checkAnswers warns of requests of a server that nginx answers before it counts them, under a
+// condition that a policy does not have.
+func (r *locationReader) checkAnswers(d *nginxconf.Directive) {
+	r.answers(d.Block)
+	for _, l := range slices.Concat(r.server.locations, r.lost) {
+		if l.block != nil && len(l.uses) > 0 {
+			r.answers(l.block)
+		}
+	}
+}
+
+func (r *locationReader) answers(block []*nginxconf.Directive) {
+	for _, line := range block {
+		switch {
+		case line.Text == "rewrite" && redirects(line):
+		case line.Text == "if" && slices.ContainsFunc(line.Block, func(d *nginxconf.Directive) bool {
+			return d.Text == "return" || d.Text == "rewrite" && redirects(d)
+		}):
+		default:
+			continue
+		}
+		r.warn(line.Place, "nginx answers some requests here before it counts them, and the policy counts them: "+
+			"have your proxy answer them before it asks weir")
 	}
 }
 

@@ -316,22 +316,10 @@ func defaultServers(blocks []*nginxconf.Directive) []bool {
 	is := make([]bool, len(blocks))
 	byPort, said := make(map[string]int), make(map[string]bool)
 	for i, d := range blocks {
-		listens := false
-		for _, line := range d.Block {
-			if line.Text != "listen" || len(line.Args) == 0 {
-				continue
+		for _, l := range listensOf(d) {
+			if _, has := byPort[l.at]; !has || l.byDefault && !said[l.at] {
+				byPort[l.at], said[l.at] = i, l.byDefault
 			}
-			listens = true
-			port := strings.TrimPrefix(strings.TrimPrefix(line.Args[0].Text, "*:"), "0.0.0.0:")
-			says := slices.ContainsFunc(line.Args, func(w nginxconf.Word) bool {
-				return w.Text == "default_server" || w.Text == "default"
-			})
-			if _, has := byPort[port]; !has || says && !said[port] {
-				byPort[port], said[port] = i, says
-			}
-		}
-		if _, has := byPort["80"]; !listens && !has {
-			byPort["80"] = i
 		}
 	}
 	for _, i := range byPort {
@@ -340,13 +328,39 @@ func defaultServers(blocks []*nginxconf.Directive) []bool {
 	return is
 }
 
+// listen is an address and a port at which a server listens.
+type listen struct {
+	at        string // a port alone is one of every address
+	byDefault bool
+}
+
+// listensOf returns where a server listens.
+func listensOf(d *nginxconf.Directive) (all []listen) {
+	for _, line := range d.Block {
+		if line.Text != "listen" || len(line.Args) == 0 {
+			continue
+		}
+		at := strings.TrimPrefix(strings.TrimPrefix(line.Args[0].Text, "*:"), "0.0.0.0:")
+		if _, isPort := readNumber(at); !isPort && !strings.Contains(at[strings.LastIndexByte(at, ']')+1:], ":") {
+			at += ":80"
+		}
+		all = append(all, listen{at, slices.ContainsFunc(line.Args, func(w nginxconf.Word) bool {
+			return w.Text == "default_server" || w.Text == "default"
+		})})
+	}
+	if all == nil {
+		all = []listen{{at: "80"}}
+	}
+	return all
+}
+
 // server reads a server.
 func (r *nginxReader) server(d *nginxconf.Directive, outer scope, byDefault bool) {
 	inner := r.scope(outer, d.Block)
 	if inner.answers {
 		return // return answers every request before it is counted
 	}
-	s := &server{at: d.Place, byDefault: byDefault}
+	s := &server{at: d.Place, listens: listensOf(d), byDefault: byDefault}
 	for _, line := range d.Block {
 		if line.Text != "server_name" {
 			continue
@@ -355,6 +369,7 @@ func (r *nginxReader) server(d *nginxconf.Directive, outer scope, byDefault bool
 			switch host := strings.ToLower(name.Text); {
 			case strings.ContainsAny(host, "~*$") || strings.HasPrefix(host, "."):
 				s.strange = host
+			case slices.Contains(s.hosts, host):
 			case strings.Contains(host, ".") || isHostName(host):
 				s.hosts = append(s.hosts, host)
 			}
@@ -377,6 +392,7 @@ func (r *nginxReader) server(d *nginxconf.Directive, outer scope, byDefault bool
 	b.checkMoves(d, inner)
 	if s.limited() {
 		r.limited(s, inner)
+		b.checkAnswers(d)
 	}
 	r.servers = append(r.servers, s)
 }

@@ -149,6 +149,20 @@ var proofs = []struct {
 		{"1 GET / host=other.example ip=192.0.2.1", "d"}, {"2 GET / host=open.example ip=192.0.2.1", "aa"},
 		{"1 GET /free/ ip=192.0.2.9", "a"},
 	}},
+	{name: "a name that two servers have", http: `
+		limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;
+		server { listen LISTEN; server_name open.example open.example; location / { proxy_pass http://app; } }
+		server { listen LISTEN; server_name shop.example; location / { limit_req zone=one; proxy_pass http://app; } }
+		server {
+			listen LISTEN;
+			server_name SHOP.example more.example;
+			location / { limit_req zone=one; proxy_pass http://app; }
+			location /free/ { proxy_pass http://app; }
+		}`, steps: []step{
+		{"2 GET /free/ host=shop.example ip=192.0.2.1", "ad"}, {"1 GET / host=more.example ip=192.0.2.1", "d"},
+		{"2 GET /free/ host=more.example ip=192.0.2.1", "aa"}, {"2 GET / host=open.example ip=192.0.2.1", "aa"},
+		{"2 GET / host=other.example ip=192.0.2.1", "aa"},
+	}},
 	{name: "connections", http: `
 		limit_conn_zone $binary_remote_addr zone=addr:1m;
 		limit_conn_zone $http_x_tenant zone=tenant:1m;
@@ -302,6 +316,28 @@ func TestNginxCountsARequestThatLimitConnDenies(t *testing.T) {
 	for _, s := range []struct{ do, byNginx, byPolicy string }{
 		{"hold GET / ip=192.0.2.1", "a", "a"}, {"1 GET / ip=192.0.2.1", "d", "d"}, {"release", "", ""},
 		{"1 GET / ip=192.0.2.1", "d", "a"},
+	} {
+		if byNginx, byPolicy := real.perform(s.do), decided.perform(s.do); byNginx != s.byNginx || byPolicy != s.byPolicy {
+			t.Errorf("%s: nginx %s, policy %s, want %s and %s", s.do, byNginx, byPolicy, s.byNginx, s.byPolicy)
+		}
+	}
+}
+
+// The warning of a return within an if says so.
+func TestNginxCountsNoRequestThatItAnswersItself(t *testing.T) {
+	const text = realIP + `
+		limit_req_zone $binary_remote_addr zone=one:1m rate=1r/m;
+		server {
+			location / {
+				if ($http_x_bad) { return 503; }
+				limit_req zone=one burst=1 nodelay;
+				proxy_pass http://app;
+			}
+		}`
+	decided := newDecider(t, convertText(t, text).Policy)
+	real := startNginx(t, text)
+	for _, s := range []struct{ do, byNginx, byPolicy string }{
+		{"3 GET / ip=192.0.2.1 X-Bad=1", "ddd", "aad"}, {"3 GET / ip=192.0.2.1", "aad", "ddd"},
 	} {
 		if byNginx, byPolicy := real.perform(s.do), decided.perform(s.do); byNginx != s.byNginx || byPolicy != s.byPolicy {
 			t.Errorf("%s: nginx %s, policy %s, want %s and %s", s.do, byNginx, byPolicy, s.byNginx, s.byPolicy)

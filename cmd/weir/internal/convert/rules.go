@@ -48,20 +48,31 @@ func (p ruler) checkServers() {
 			}
 			continue
 		}
-		hosts := slices.DeleteFunc(slices.Clone(s.hosts), func(host string) bool {
+		left, named := false, len(s.hosts) > 0 // left out
+		s.hosts = slices.DeleteFunc(s.hosts, func(host string) bool {
 			other := owner[host]
-			if other != nil && differs(s, other) {
-				p.mistake(s.at, "serves %s as the server in line %d does, at another port: a "+
-					"policy knows hosts, "+
-					"and no ports, so this server is left out: give it a policy of its own",
-					host, other.at.Line)
+			switch {
+			case other == nil:
+			case s.ignores(other):
+				if differs(s, other) {
+					p.warn(s.at, "nginx ignores the name %s here, since the server in line %d has it at the same "+
+						"port, and so does the policy: remove one of them", host, other.at.Line)
+				}
+			default:
+				left = true
+				if differs(s, other) {
+					p.mistake(s.at, "serves %s as the server in line %d does, at another port: a "+
+						"policy knows hosts, "+
+						"and no ports, so this server is left out: give it a policy of its own",
+						host, other.at.Line)
+				}
 			}
 			return other != nil
 		})
-		if len(hosts) < len(s.hosts) && !s.byDefault {
+		if !s.byDefault && (left || named && len(s.hosts) == 0) {
 			continue
 		}
-		for _, host := range hosts {
+		for _, host := range s.hosts {
 			owner[host] = s
 		}
 		if s.byDefault {

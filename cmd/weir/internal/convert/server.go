@@ -3,11 +3,14 @@ package convert
 import (
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/cmd/weir/internal/nginxconf"
 )
 
 // server is a server with its locations.
 type server struct {
 	at        Place
+	listens   []listen // of nginx
 	hosts     []string
 	strange   string // a name that no pattern of a policy has; "": none
 	byDefault bool   // it serves requests whose host no other server has
@@ -20,6 +23,7 @@ type location struct {
 	at      Place
 	exact   bool
 	path    string
+	block   []*nginxconf.Directive // nil: of no location in the file
 	uses    []*use
 	regexp  int // its place among the regular expressions of the server, from 1; 0: a path
 	final   bool
@@ -56,6 +60,14 @@ func (l *location) patterns(host string) []string {
 		return []string{host + path, host + path + "/"}
 	}
 	return []string{host + path}
+}
+
+// ignores reports whether nginx ignores a host of s, since another server before it has the host
+// wherever s listens.
+func (s *server) ignores(other *server) bool {
+	return s.listens != nil && !slices.ContainsFunc(s.listens, func(l listen) bool {
+		return !slices.ContainsFunc(other.listens, func(o listen) bool { return o.at == l.at })
+	})
 }
 
 // limited reports whether a location of s has a limit.

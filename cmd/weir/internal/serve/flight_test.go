@@ -206,15 +206,19 @@ func TestTheGuideShowsTheFilesOfTheExamples(t *testing.T) {
 	files := blocks(t)
 	for name, file := range map[string]string{
 		"flight.yaml": "flight/limits.yaml", "money.yaml": "money/limits/limits.yaml",
-		"prices.yaml": "money/limits/prices.yaml",
+		"prices.yaml": "money/limits/prices.yaml", "cost.yaml": "cost/limits.yaml",
 	} {
 		if shown := files[name]; shown != example(t, file) {
 			t.Errorf("%s: the guide shows\n%s", name, shown)
 		}
 	}
-	_, route, _ := strings.Cut(files["route.yaml"], "\n")
-	if shown := flat(route); shown == "" || !strings.Contains(flat(example(t, "flight/envoy.yaml")), shown) {
-		t.Errorf("the guide shows\n%s", shown)
+	for name, file := range map[string]string{
+		"route.yaml": "flight/envoy.yaml", "cost-route.yaml": "cost/envoy.yaml", "cost-filters.yaml": "cost/envoy.yaml",
+	} {
+		_, part, _ := strings.Cut(files[name], "\n")
+		if shown := flat(part); shown == "" || !strings.Contains(flat(example(t, file)), shown) {
+			t.Errorf("%s: the guide shows\n%s", name, shown)
+		}
 	}
 }
 

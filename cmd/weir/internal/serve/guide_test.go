@@ -56,7 +56,13 @@ type system struct {
 
 func setUp(t *testing.T, deniedStatus int, files ...string) *system {
 	t.Helper()
-	s := &system{t: t, dir: t.TempDir(), files: blocks(t), passed: make(chan *http.Request, 1000)}
+	return setUpBy(t, blocks(t), deniedStatus, files...)
+}
+
+// setUpBy is setUp with other files than those of the guide.
+func setUpBy(t *testing.T, blocks map[string]string, deniedStatus int, files ...string) *system {
+	t.Helper()
+	s := &system{t: t, dir: t.TempDir(), files: blocks, passed: make(chan *http.Request, 1000)}
 	for _, name := range []string{"weir.yaml", "limits.yaml"} {
 		// a test does not wait for the turn of an hour
 		s.write(name, strings.ReplaceAll(s.files[name], "unit: hour", "unit: year"))

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/gateway/envoy"
 	"github.com/weir-go/weir/internal/proof/testrun"
@@ -179,7 +177,7 @@ func TestARealEnvoyLetsOnlyAFailureOfTheServicePass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(envoy.ServerOptions(nil)...)
+	server := envoy.MustNewServer(envoy.ServerOptions{})
 	envoy.RegisterAuthorization(server, limiter, envoy.AuthorizationOptions{Logger: slog.New(slog.DiscardHandler)})
 	go server.Serve(listener)
 	defer server.Stop()

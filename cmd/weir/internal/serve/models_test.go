@@ -350,8 +350,10 @@ func TestTheGuidesModelIsCharged(t *testing.T) {
 	s := modelled(t, "models", scripted(t, "models"), nil)
 	s.asks(`{"model":"large"}`, 200)
 	s.has("4999774", "96999", "20")
-	s.asks(`{"model":"small","stream":true}`, 200)
+	s.asks(`{"model":"small","stream":true,"stream_options":{"include_usage":true}}`, 200)
 	s.has("4999755", "93998", "20")
+	s.asks(`{"model":"small","stream":true}`, 200) // the estimate
+	s.has("4999747", "92998", "20")
 }
 
 // answers is a model. A request says what it does.
@@ -368,6 +370,7 @@ func answers(hold <-chan struct{}) http.HandlerFunc {
 			return
 		}
 		usage := `{"prompt_tokens":1001,"completion_tokens":2000,"total_tokens":3001}`
+		const said = `{"role":"assistant","content":"Hello."}`
 		if !ask.Stream {
 			w.Header().Set("Content-Type", "application/json")
 			switch ask.Does {
@@ -385,11 +388,12 @@ func answers(hold <-chan struct{}) http.HandlerFunc {
 				w.Header().Set("Content-Encoding", "gzip")
 				fmt.Fprint(w, "\x1f\x8b")
 			}
-			fmt.Fprintf(w, `{"model":%q,"usage":%s}`, ask.Model, usage)
+			fmt.Fprintf(w, `{"model":%q,"choices":[{"index":0,"message":%s}],"usage":%s}`, ask.Model, said, usage)
 			return
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "data: {\"model\":%q,\"choices\":[],\"usage\":null}\n\n", ask.Model)
+		fmt.Fprintf(w, "data: {\"model\":%q,\"choices\":[{\"index\":0,\"delta\":%s}],\"usage\":null}\n\n",
+			ask.Model, said)
 		w.(http.Flusher).Flush()
 		if ask.Does == "waits" {
 			select {

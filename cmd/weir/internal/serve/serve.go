@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/weir-go/weir/admin"
+	"github.com/weir-go/weir/cmd/weir/internal/tracing"
 	"github.com/weir-go/weir/cmd/weir/internal/xds"
 	"github.com/weir-go/weir/gateway"
 	"github.com/weir-go/weir/gateway/descriptors"
@@ -44,6 +45,7 @@ type Config struct {
 
 	Check, GRPC, Operator string   // addresses; "": none
 	OperatorHosts         []string // names of Operator, beside localhost, 127.0.0.1 and ::1
+	OperatorChanges       bool     // whether people and programs on this machine may change rules
 	Proxies               []string
 	DeniedStatus          int
 	Bots                  bool          // denied checks have the members of headers.Bots
@@ -60,10 +62,15 @@ type Config struct {
 	MaxKeys   int // of the memory, which decides without Redis or while it fails; 0: its default
 
 	Descriptors envoy.RateLimitOptions
-	DrainDelay  time.Duration // how long it goes on serving once it is not ready
-	Drain       time.Duration // how long requests have to end
-	Logger      *slog.Logger
-	Notify      string // the socket of systemd, which is told when the service is ready and ends; "": none
+	FieldNames  FieldNames // of Descriptors.Fields, and of the fields of checks
+
+	MaxConnectionAge time.Duration // of connections to Check and GRPC; 0: no end
+
+	DrainDelay time.Duration // how long it goes on serving once it is not ready
+	Drain      time.Duration // how long requests have to end
+	Logger     *slog.Logger
+	Version    string // of this program, for traces
+	Notify     string // the socket of systemd, which is told when the service is ready and ends; "": none
 
 	Reload <-chan struct{} // for each value all files are read at once
 	Hurry  <-chan struct{} // once it is closed, DrainDelay and Drain are over
@@ -94,6 +101,13 @@ func (c *Config) validate() error {
 	}
 	errs = append(errs, c.Access.mistakes(c.Redis)...)
 	errs = append(errs, c.XDS.mistakes()...)
+	if _, err := c.FieldNames.parse(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.MaxConnectionAge != 0 && c.MaxConnectionAge < time.Second {
+		errs = append(errs, fmt.Errorf(
+			"--max-connection-age must be at least 1s, or 0 for no end (got %v)", c.MaxConnectionAge))
+	}
 	if c.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("--drain-delay must not be negative (got %v)", c.DrainDelay))
 	}
@@ -107,9 +121,11 @@ func (c *Config) validate() error {
 type service struct {
 	Config
 	counters  *stats.Stats
+	tracer    *tracing.Tracer               // nil: the environment asks for no spans
 	policy    *policy.Policy[*http.Request] // nil: no policy file
 	status    *policy.Status
 	limiter   *nethttp.Limiter
+	signers   *signers
 	limits    *descriptors.Service // nil: no limits by descriptors
 	watcher   *descriptors.Watcher // nil: they are not from files
 	xds       *xds.Client          // nil: they are not from a server
@@ -127,6 +143,7 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
+	config.Descriptors.Names, _ = config.FieldNames.parse()
 	s := &service{Config: config, counters: stats.New(stats.Options{Logger: config.Logger})}
 	ending := time.Time{}
 	defer func() { // once all else has ended
@@ -233,6 +250,9 @@ func (s *service) load() error {
 	if err != nil {
 		return err
 	}
+	if err := s.trace(); err != nil {
+		return err
+	}
 	policyPath, limitPaths := found.policy, found.limits
 	s.newcomers = newcomers{directories: found.others, policy: policyPath, logger: s.Logger}
 	shared, counted, fallback, err := s.backends()
@@ -241,7 +261,7 @@ func (s *service) load() error {
 	}
 	options := descriptors.Options{
 		Backend: counted, Fallback: fallback, Instances: s.Instances,
-		MaxPromise: s.MaxPromise, Logger: s.Logger,
+		MaxPromise: s.MaxPromise, Observe: s.tracer.Observe(), Logger: s.Logger,
 	}
 	switch {
 	case limitPaths != nil && s.XDS.Address != "":
@@ -257,31 +277,67 @@ func (s *service) load() error {
 		return err
 	}
 	if policyPath == "" {
-		return nil
+		return s.FieldNames.suits(s.Descriptors)
 	}
-	if s.policy, err = policy.Load(policyPath, policy.Names[*http.Request]{AnyServer: true}); err != nil {
+	s.signers = &signers{logger: s.Logger}
+	names := policy.Names[*http.Request]{AnyServer: true, Agents: s.signers.key}
+	if s.policy, err = policy.Load(policyPath, names); err != nil {
 		return err
 	}
 	if err := suits(policyPath, s.policy); err != nil {
 		return err
 	}
 	fields := headers.Options{MaxPromise: s.MaxPromise}
+	if s.FieldNames != (FieldNames{}) {
+		fields.Formats, fields.Custom = []headers.Format{headers.Draft6}, s.Descriptors.Names.Rename
+	}
 	if s.Bots {
 		fields.Body = headers.Bots
 	}
-	s.limiter, err = nethttp.New(nethttp.Config{
-		Rules: s.policy.Rules(), Backend: shared, Fallback: fallback, Instances: s.Instances,
-		Headers:  fields,
-		Observer: s.counters.Limiter("checks"), Logger: s.Logger,
-	})
-	if err != nil {
+	config := nethttp.Config{
+		Rules: s.signers.rules(s.policy), Backend: shared, Fallback: fallback, Instances: s.Instances,
+		Observer: s.tracer.Observer(s.counters.Limiter("checks")), Logger: s.Logger,
+	}
+	if _, signed := s.policy.Agents(); signed {
+		if s.Bots {
+			return fmt.Errorf("%s has agents, whose denials ask for a signature: leave out --bots", policyPath)
+		}
+		fields.Hidden, config.Denied = []string{replays}, s.signers.denied
+	}
+	config.Headers = fields
+	if s.limiter, err = nethttp.New(config); err != nil {
 		return err
 	}
+	s.signers.apply(s.policy)
 	s.status = s.policy.Status()
 	s.counters.WatchPolicy(policyPath, s.status)
 	if _, sheds := s.policy.Shed(); sheds {
 		s.Logger.Warn("serve: shed of the policy has no effect here: a check sees no request in flight", "file", policyPath)
 	}
+	return nil
+}
+
+// flushing is how long spans have to reach their collector once all else has ended.
+const flushing = 3 * time.Second
+
+// trace makes the tracer, which ends last.
+func (s *service) trace() (err error) {
+	counts := "memory"
+	if s.Redis != "" {
+		counts = "redis"
+	}
+	s.tracer, err = tracing.New(tracing.Config{
+		Version: s.Version, Backend: counts, Shadow: s.Descriptors.Shadow, Logger: s.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.close = append(s.close, func() error {
+		ctx, cancel := s.within(flushing)
+		defer cancel()
+		s.tracer.Close(ctx)
+		return nil
+	})
 	return nil
 }
 
@@ -424,10 +480,14 @@ func send(ctx context.Context, to chan<- struct{}) {
 }
 
 func (s *service) apply(p *policy.Policy[*http.Request]) error {
-	if err := suits(s.status.Source(), p); err != nil {
+	if err := errors.Join(suits(s.status.Source(), p), s.signers.suits(p)); err != nil {
 		return err
 	}
-	return s.limiter.Replace(p.Rules())
+	if err := s.limiter.Replace(s.signers.rules(p)); err != nil {
+		return err
+	}
+	s.signers.apply(p)
+	return nil
 }
 
 // server is one that listens.
@@ -488,17 +548,17 @@ func (s *service) checks(l net.Listener) (server, error) {
 		if err != nil {
 			return server{}, err
 		}
-		mux.Handle("/check", check)
+		mux.Handle("/check", s.tracer.Handler("/check", check))
 	}
 	if s.limits != nil {
-		mux.Handle("POST /json", envoy.JSON(s.limits, s.Descriptors))
+		mux.Handle("POST /json", s.tracer.Handler("/json", envoy.JSON(s.limits, s.Descriptors)))
 	}
 	mux.HandleFunc("GET /healthcheck", func(w http.ResponseWriter, _ *http.Request) { s.tell(w, s.ready.Load()) })
-	return s.http(l, mux, s.certs), nil
+	return s.http(l, mux, s.certs, s.MaxConnectionAge), nil
 }
 
-// http returns a server whose connections all have time-outs.
-func (s *service) http(l net.Listener, handler http.Handler, certs *certificates) server {
+// http returns a server whose connections all have time-outs, and an age at most; 0: any.
+func (s *service) http(l net.Listener, handler http.Handler, certs *certificates, age time.Duration) server {
 	h := &http.Server{
 		Handler:           s.lastOnes(handler),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -510,6 +570,7 @@ func (s *service) http(l net.Listener, handler http.Handler, certs *certificates
 		TLSConfig:         certs.config(),
 	}
 	boundByBytes(h)
+	limitAge(h, age)
 	return server{
 		serve: func() error {
 			var err error
@@ -544,11 +605,14 @@ func (s *service) lastOnes(handler http.Handler) http.Handler {
 
 // grpc serves Envoy.
 func (s *service) grpc(l net.Listener) (server, error) {
-	options := envoy.ServerOptions(s.Logger)
+	more := s.tracer.ServerOptions()
 	if config := s.certs.config(); config != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+		more = append(more, grpc.Creds(credentials.NewTLS(config)))
 	}
-	g := grpc.NewServer(options...)
+	g, err := envoy.NewServer(envoy.ServerOptions{Logger: s.Logger, MaxConnectionAge: s.MaxConnectionAge}, more...)
+	if err != nil {
+		return server{}, err
+	}
 	if s.limits != nil {
 		envoy.RegisterRateLimits(g, s.limits, s.Descriptors)
 	}
@@ -603,12 +667,14 @@ func (s *service) operator(l net.Listener) (server, error) {
 	if s.limiter != nil {
 		sources.Limiters, sources.Policy = map[string]admin.Limiter{"checks": s.limiter}, s.status
 	}
-	page, err := admin.New(local, sources, admin.Options{Hosts: hosts, Logger: s.Logger})
+	page, err := admin.New(local, sources, admin.Options{
+		Hosts: hosts, Changes: s.OperatorChanges, Logger: s.Logger,
+	})
 	if err != nil {
 		return server{}, err
 	}
 	mux.Handle("/", page)
-	one := s.http(l, mux, nil)
+	one := s.http(l, mux, nil, 0)
 	one.last = true
 	return one, nil
 }
@@ -628,14 +694,15 @@ func underHosts(hosts []string, handler http.Handler) http.Handler {
 	})
 }
 
-// local lets people on this machine see the operator's page. A unix socket has no others.
+// local lets people on this machine see the operator's page, and change rules if Config.OperatorChanges
+// is set. A unix socket has no others.
 func local(r *http.Request) (admin.Person, error) {
 	listener, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	peer, err := keyfuncs.Peer(r)
 	if unix := listener != nil && listener.Network() == "unix"; !unix && (err != nil || !peer.IsLoopback()) {
 		return admin.Person{}, errors.New("the operator's page is for this machine")
 	}
-	return admin.Person{Name: "operator"}, nil
+	return admin.Person{Name: "operator", MayChange: true}, nil
 }
 
 func (s *service) tell(w http.ResponseWriter, well bool) {
@@ -648,15 +715,8 @@ func (s *service) tell(w http.ResponseWriter, well bool) {
 
 // drain ends the servers: those that decide at once, and then the others.
 func (s *service) drain(servers []server) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.Drain)
+	ctx, cancel := s.within(s.Drain)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.Hurry:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	for _, last := range []bool{false, true} {
 		var group sync.WaitGroup
 		for _, one := range servers {
@@ -666,4 +726,17 @@ func (s *service) drain(servers []server) {
 		}
 		group.Wait()
 	}
+}
+
+// within returns a context that ends after a time, or at once if the service is to hurry.
+func (s *service) within(d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	go func() {
+		select {
+		case <-s.Hurry:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }

@@ -1130,7 +1130,7 @@ func TestConnectionsThatSendNothingOrStopEnd(t *testing.T) {
 			s := &service{Config: Config{Logger: slog.New(slog.DiscardHandler)}}
 			listener := make(pipes)
 			one := s.http(listener,
-				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil)
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.ReadAll(r.Body) }), nil, 0)
 			go one.serve()
 			client, served := net.Pipe()
 			listener <- served

@@ -60,6 +60,9 @@ func OneLimit(limit, key, value string, match []string) (*Policy, error) {
 			own = append(own, k)
 		}
 	}
+	if key == "agent" || value == "agent" { // whose name the log has
+		file["agents"] = map[string]any{"authorities": "*", "unlisted": 1}
+	}
 	if own != nil {
 		file["program"] = map[string]any{"keys": own}
 	}
@@ -84,7 +87,7 @@ func ruleName(key string) string { return "per-" + strings.ReplaceAll(key, " ", 
 // isProgramKey reports whether a key is a function of a program.
 func isProgramKey(key string) bool {
 	switch source, _, _ := strings.Cut(key, " "); source {
-	case "address", "everybody", "route", "bearer", "header", "cookie", "api-key":
+	case "address", "everybody", "route", "agent", "bearer", "header", "cookie", "api-key":
 		return false
 	}
 	return !strings.ContainsAny(key, " {[")
@@ -127,6 +130,9 @@ func needs(r *policy.RuleOutline) (extras []string) {
 			extras = append(extras, "key."+source)
 		}
 	}
+	if r.Agent && !slices.Contains(extras, "key.agent") {
+		extras = append(extras, "key.agent")
+	}
 	if r.Route {
 		extras = append(extras, "key.route")
 	}
@@ -164,6 +170,7 @@ func namesOf(outline *policy.Outline, known *Known) policy.Names[*request] {
 	for _, key := range outline.Keys {
 		names.Keys[key] = text("key." + key)
 	}
+	names.Agents = func(policy.Agents) (func(*request) (string, error), error) { return text("key.agent"), nil }
 	for _, plan := range outline.Plans {
 		names.Plans[plan] = text("plan." + plan)
 	}
