@@ -72,7 +72,7 @@ func between(text, content string) (string, error) {
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return "", errors.New("lacks " + begin + " or " + end)
+		return "", fmt.Errorf("lacks the line %q or %q", begin, end)
 	}
 	return before + begin + content + end + after, nil
 }

@@ -7,7 +7,7 @@ from flask_limiter import Limiter
 
 app = Flask(__name__)
 limiter = Limiter(
-    lambda: request.headers.get("X-API-Key", ""),
+    lambda: request.headers.get("X-API-Key") or "no key",
     app=app,
     default_limits=["10 per 2 seconds"],
     strategy="moving-window",
