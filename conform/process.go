@@ -20,6 +20,7 @@ const (
 	prepareTime = 15 * time.Minute // for prepare, which may fetch and compile
 	startTime   = time.Minute      // until a server listens
 	endTime     = 5 * time.Second  // until a program has ended, before it is killed
+	settleTime  = 3 * time.Second  // in which a server may still answer with an error
 )
 
 // localHost runs the commands of a profile on this machine.
@@ -277,13 +278,18 @@ func (s *localServer) launch(ctx context.Context) error {
 	s.program = p
 	asks := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
 	defer asks.CloseIdleConnections()
+	var first time.Time // answer
 	return p.await(ctx, "the server", func() bool {
 		answer, err := asks.Get(s.address)
 		if err != nil {
 			return false
 		}
 		answer.Body.Close()
-		return true
+		if first.IsZero() {
+			first = time.Now()
+		}
+		// Some listen before they have read their routes, or have reached their store.
+		return answer.StatusCode < 400 || time.Since(first) > settleTime
 	})
 }
 

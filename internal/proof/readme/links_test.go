@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -60,7 +61,8 @@ func walk(t *testing.T, visit func(name string), suffixes ...string) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && d.Name() == ".git" {
+		// The programs of conform/products are installed where they are.
+		if d.IsDir() && slices.Contains([]string{".git", "node_modules", "venv"}, d.Name()) {
 			return filepath.SkipDir
 		}
 		for _, suffix := range suffixes {

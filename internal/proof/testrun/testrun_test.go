@@ -29,6 +29,8 @@ var starters = []string{
 	"benchmarks/remote/server.go",
 	"benchmarks/topology/server.go",
 	"cmd/weir/playground/generate/main.go",
+	"conform/process.go",
+	"conform/products/main.go",
 	"gateway/internal/bench/servers.go",
 	"internal/proof/contracts/*.go",
 	"internal/proof/reading/main.go",
