@@ -11,9 +11,10 @@ fn seconds(d: Duration) -> String {
 async fn main() {
     let limiter = Arc::new(Mutex::new(RateLimiter::new(AdaptiveStore::new())));
     let page = move |headers: HeaderMap| async move {
-        let key = headers.get("x-api-key").and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let key = headers.get("x-api-key").map(|v| v.as_bytes()).unwrap_or_default();
+        let key = String::from_utf8_lossy(key);
         let (allowed, result) =
-            limiter.lock().unwrap().rate_limit(key, 10, 10, 2, 1, SystemTime::now()).unwrap();
+            limiter.lock().unwrap().rate_limit(&key, 10, 10, 2, 1, SystemTime::now()).unwrap();
         let mut fields = vec![
             ("x-ratelimit-limit", result.limit.to_string()),
             ("x-ratelimit-remaining", result.remaining.to_string()),

@@ -12,8 +12,8 @@ impl KeyExtractor for ApiKey {
     type Key = String;
 
     fn extract<T>(&self, request: &Request<T>) -> Result<String, GovernorError> {
-        let key = request.headers().get("x-api-key").and_then(|v| v.to_str().ok());
-        Ok(key.unwrap_or_default().to_owned())
+        let key = request.headers().get("x-api-key").map(|v| v.as_bytes());
+        Ok(String::from_utf8_lossy(key.unwrap_or_default()).into_owned())
     }
 }
 
