@@ -11,7 +11,11 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-const policyGuide = "docs/policy.md"
+// Guides whose blocks of YAML are policies.
+const (
+	policyGuide = "docs/policy.md"
+	agentsGuide = "docs/agents.md"
+)
 
 // definition is a map of the format, from its schema.
 type definition struct {
@@ -83,20 +87,21 @@ func asPolicy(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestPoliciesLoad loads every block of YAML in the guide, and every field in its text and
+// TestPoliciesLoad loads every block of YAML in the guides, and every field in its text and
 // tables that has a value.
 func TestPoliciesLoad(t *testing.T) {
-	load := func(line int, text string) {
+	load := func(path string, line int, text string) {
 		if err := policy.Check("policy", []byte(asPolicy(t, text))); err != nil {
-			t.Errorf("%s:%d: %v\n%s", policyGuide, line, err, asPolicy(t, text))
+			t.Errorf("%s:%d: %v\n%s", path, line, err, asPolicy(t, text))
 		}
 	}
 	blocks, prose := split(t, policyGuide)
+	ofAgents, _ := split(t, agentsGuide)
 	files, fields := 0, 0
-	for _, b := range blocks {
+	for _, b := range append(blocks, ofAgents...) {
 		if b.info == "yaml" && quoted(b) == "" {
 			files++
-			load(b.line, b.text)
+			load(b.path, b.line, b.text)
 		}
 	}
 	defs := definitions(t)
@@ -105,11 +110,11 @@ func TestPoliciesLoad(t *testing.T) {
 			name, value, ok := strings.Cut(m[1], ": ")
 			if ok && value != "0" && (defs["policy"].Properties[name] != nil || defs["rule"].Properties[name] != nil) {
 				fields++
-				load(i+1, m[1])
+				load(policyGuide, i+1, m[1])
 			}
 		}
 	}
-	if files < 9 || fields < 40 {
+	if files < 10 || fields < 40 {
 		t.Errorf("found %d files and %d fields", files, fields)
 	}
 }
