@@ -398,6 +398,9 @@ func (d *decision) statusOf(p *planned, j int) Status {
 	s.Over = used > most
 	s.Remaining = uint32(max(0, most-used))
 	s.Reset = untilTurn(l, d.out[j].At)
+	if d.known[j] { // another process may have announced it, whose clock tells another window
+		s.Reset = inSeconds(d.out[j].RetryAfter)
+	}
 	return s
 }
 

@@ -301,6 +301,37 @@ hits_total d two over 2
 	}
 }
 
+// herald passes on what a test announces.
+type herald struct{ hear func(backends.Announcement) }
+
+func (*herald) Announce(backends.Announcement)         {}
+func (h *herald) Listen(f func(backends.Announcement)) { h.hear = f }
+
+// The clock of the server, by which windows turn, is 3 seconds behind.
+func TestAnAnnouncedDenialEndsWithItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := &distant{Memory: memory.MustNew(memory.Options{})}, new(herald)
+		cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{Announcer: h})
+		service := newService(t, overLimits, cache)
+		if _, err := service.Decide(t.Context(), ask(t, "two=1")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(58 * time.Second)
+		const units = 1_000_000_000
+		h.hear(backends.Announcement{
+			Scope: b.last.Scope, Key: b.last.Key, Limit: b.last.Limit, Cost: units, Asked: time.Now(),
+			Decision: limits.Decision{Remaining: units - 3, RetryAfter: 5 * time.Second},
+		})
+		for _, want := range []time.Duration{5 * time.Second, 2 * time.Second} {
+			a, err := service.Decide(t.Context(), ask(t, "two=1"))
+			if err != nil || !a.Over || a.Statuses[0].Reset != want {
+				t.Errorf("%+v, %v; want a reset after %v", a, err, want)
+			}
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
 // In memory a charge counts whether it fits or not, as before.
 func TestAMemoryIsAskedForEachCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
