@@ -355,7 +355,7 @@ func merge(a, b map[string]any) map[string]any {
 // status sets what a descriptor comes to: of several limits, what the one says that binds.
 func (d *decision) status(p *planned, status *Status) {
 	for j := p.first; j < p.end; j++ {
-		if one := d.statusOf(p, j); j == p.first || one.Binds(status) {
+		if one := d.statusOf(p, j); status.Limit == nil || one.Limit != nil && one.Binds(status) {
 			*status = one
 		}
 	}
@@ -373,8 +373,12 @@ func (s *Status) Binds(t *Status) bool {
 	return s.Remaining < t.Remaining
 }
 
-// statusOf returns what the j-th charge, one of p, comes to.
+// statusOf returns what the j-th charge, one of p, comes to. It has no limit if the backend was not
+// asked, because it remembers the denial of another charge.
 func (d *decision) statusOf(p *planned, j int) Status {
+	if d.out[j].Source == limits.SourceNotAsked {
+		return Status{}
+	}
 	l := &p.limits[j-p.first]
 	s := Status{Limit: &l.shown}
 	if p.override != nil {
@@ -394,6 +398,9 @@ func (d *decision) statusOf(p *planned, j int) Status {
 	s.Over = used > most
 	s.Remaining = uint32(max(0, most-used))
 	s.Reset = untilTurn(l, d.out[j].At)
+	if d.known[j] { // another process may have announced it, whose clock tells another window
+		s.Reset = inSeconds(d.out[j].RetryAfter)
+	}
 	return s
 }
 

@@ -266,6 +266,72 @@ func TestAllOrNothingIsDeniedByTheCacheItself(t *testing.T) {
 	})
 }
 
+// The denial of one limit says nothing of the others: they are not over, nor nearly so.
+func TestLimitsThatWereNotAskedSayNothing(t *testing.T) {
+	runSteps(t, "all_or_nothing: true"+overLimits, []step{
+		{full, "ok: 0 of 2/minute", 1},
+		{"two=2 ; two=1", "OVER: ok 2 of 2/minute, OVER 0 of 2/minute", 2},
+		{"two=2 ; two=1", "OVER: ok -, OVER 0 of 2/minute", 0},
+		{"two=2 +0 ; two=1", "OVER: ok -, OVER 0 of 2/minute", 0},
+		{"both=1 *2", "ok: 0 of 2/second", 2},
+		{"1s", "", 0},
+		{"both=1 *2", "OVER: 0 of 3/unknown", 2},
+		{"both=1 *2", "OVER: 0 of 3/unknown", 0},
+		{"two=2", "ok: 1 of 2/minute", 1},
+	})
+}
+
+func TestLimitsThatWereNotAskedAreCountedAsWithin(t *testing.T) {
+	b := &distant{Memory: memory.MustNew(memory.Options{})}
+	service := newService(t, "all_or_nothing: true"+overLimits,
+		remote.MustNewDenialCache(b, remote.DenialCacheOptions{}))
+	for _, text := range []string{"two=1 *2", "two=1", "month=1 +0 ; two=1"} {
+		if _, err := service.Decide(t.Context(), ask(t, text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `requests_total d allowed backend 1
+requests_total d denied backend 2
+hits_total d month within 1
+hits_total d two near 2
+hits_total d two over 2
+`
+	if got := metricsOf(service); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// herald passes on what a test announces.
+type herald struct{ hear func(backends.Announcement) }
+
+func (*herald) Announce(backends.Announcement)         {}
+func (h *herald) Listen(f func(backends.Announcement)) { h.hear = f }
+
+// The clock of the server, by which windows turn, is 3 seconds behind.
+func TestAnAnnouncedDenialEndsWithItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := &distant{Memory: memory.MustNew(memory.Options{})}, new(herald)
+		cache := remote.MustNewDenialCache(b, remote.DenialCacheOptions{Announcer: h})
+		service := newService(t, overLimits, cache)
+		if _, err := service.Decide(t.Context(), ask(t, "two=1")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(58 * time.Second)
+		const units = 1_000_000_000
+		h.hear(backends.Announcement{
+			Scope: b.last.Scope, Key: b.last.Key, Limit: b.last.Limit, Cost: units, Asked: time.Now(),
+			Decision: limits.Decision{Remaining: units - 3, RetryAfter: 5 * time.Second},
+		})
+		for _, want := range []time.Duration{5 * time.Second, 2 * time.Second} {
+			a, err := service.Decide(t.Context(), ask(t, "two=1"))
+			if err != nil || !a.Over || a.Statuses[0].Reset != want {
+				t.Errorf("%+v, %v; want a reset after %v", a, err, want)
+			}
+			time.Sleep(3 * time.Second)
+		}
+	})
+}
+
 // In memory a charge counts whether it fits or not, as before.
 func TestAMemoryIsAskedForEachCharge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

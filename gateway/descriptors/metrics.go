@@ -152,6 +152,7 @@ func (g *registry) count(counts *domainCounts, d *decision, r *Request, a *Answe
 			result = shadow
 		case status.Over:
 			result = over
+		case status.Limit == nil: // it was not asked
 		case status.Remaining <= status.Limit.RequestsPerUnit/5:
 			result = near
 		}

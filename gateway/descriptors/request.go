@@ -59,7 +59,7 @@ type Answer struct {
 type Status struct {
 	Over      bool
 	Shadowed  bool   // the limit is exceeded, and shadow_mode lets the request pass
-	Limit     *Limit // that decided; nil: no limit did, or it is unlimited or replaced
+	Limit     *Limit // that decided; nil: no limit did, or was asked, or it is unlimited or replaced
 	Remaining uint32 // units that are left
 	Reset     time.Duration
 	Unlimited bool // Remaining is then the highest number
