@@ -51,6 +51,16 @@ func TestAServerThatNamesNoAlgorithmKeepsAll(t *testing.T) {
 	}), 18)
 }
 
+// Nothing is denied, so nothing is known of denials.
+func TestOfAServerWithoutALimitNothingIsSaidOfDenials(t *testing.T) {
+	open := func(*store, bool) http.Handler { return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) }
+	for i, one := range runServer(t, fakeProfile(t), none, open, "burst", "denied", "status").Results {
+		if want := []Verdict{Fails, Skips, Fails}[i]; one.Verdict != want {
+			t.Errorf("%s: %s: %s", one.Check, one.Verdict, one.Found)
+		}
+	}
+}
+
 // weirs are servers of weir by algorithm.
 var weirs = []limits.Limit{
 	limits.FixedWindow(limits.Per(10, 2e9)),

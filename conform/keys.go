@@ -142,8 +142,12 @@ func checkForged(t *trial) outcome {
 
 // checkIPv6 sends from addresses of one /64.
 func checkIPv6(t *trial) outcome {
-	if t.profile.Key.From != FromForwarded {
-		return skips("this machine has one address of IPv6, and the key is none in a field")
+	switch t.profile.Key.From {
+	case FromForwarded:
+	case FromAddress:
+		return skips("this machine has one address of IPv6, so the key would have to be an address in a field")
+	default:
+		return skips("the key is no address")
 	}
 	network := fmt.Sprintf("2001:db8:%x:1:", t.random.IntN(1<<15)+1<<15)
 	const addresses = 4

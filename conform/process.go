@@ -18,7 +18,7 @@ import (
 
 const (
 	prepareTime = 15 * time.Minute // for prepare, which may fetch and compile
-	startTime   = time.Minute      // until a server listens
+	startTime   = time.Minute      // until a server answers
 	endTime     = 5 * time.Second  // until a program has ended, before it is killed
 	settleTime  = 3 * time.Second  // in which a server may still answer with an error
 )
@@ -59,7 +59,7 @@ func (h *localHost) prepare(ctx context.Context) error {
 		return fmt.Errorf("prepare: %w", ctx.Err())
 	}
 	if p.err != nil {
-		return fmt.Errorf("prepare: %q: %w: it printed:\n%s", h.profile.Prepare, p.err, p.tail)
+		return fmt.Errorf("prepare: %q: %w: %s", h.profile.Prepare, p.err, p.tail.report())
 	}
 	return nil
 }
@@ -127,13 +127,12 @@ func (h *localHost) startStore(ctx context.Context) error {
 	}
 	h.store = p
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storeAt))
-	return p.await(ctx, "redis-server", func() bool {
+	return p.await(ctx, "redis-server", func() error {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
-			return false
+			return err
 		}
-		c.Close()
-		return true
+		return c.Close()
 	})
 }
 
@@ -193,20 +192,24 @@ func (h *localHost) run(what, command string, environment []string) (*program, e
 	return p, nil
 }
 
-// await waits until a program is ready.
-func (p *program) await(ctx context.Context, what string, ready func() bool) error {
+// await waits until a program is ready, which ready tells by no error.
+func (p *program) await(ctx context.Context, what string, ready func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		if ready() {
+		err := ready()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-p.ended:
-			return fmt.Errorf("%s has ended (%v): it printed:\n%s", what, p.err, p.tail)
+			return fmt.Errorf("%s has ended (%v): %s", what, p.err, p.tail.report())
 		case <-ctx.Done():
 			p.end()
-			return fmt.Errorf("%s does not listen: %w: it printed:\n%s", what, ctx.Err(), p.tail)
+			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
+			}
+			return fmt.Errorf("%s does not answer in time: %w: %s", what, err, p.tail.report())
 		case <-time.After(25 * time.Millisecond):
 		}
 	}
@@ -249,11 +252,15 @@ func (t *tail) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// String returns what is kept.
-func (t *tail) String() string {
+// report returns what is kept, for the end of an error.
+func (t *tail) report() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.text))
+	text := strings.TrimSpace(string(t.text))
+	if text == "" {
+		return "it printed nothing"
+	}
+	return "it printed:\n" + text
 }
 
 // localServer is a server that a localHost has started, or that runs already.
@@ -279,17 +286,20 @@ func (s *localServer) launch(ctx context.Context) error {
 	asks := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
 	defer asks.CloseIdleConnections()
 	var first time.Time // answer
-	return p.await(ctx, "the server", func() bool {
+	return p.await(ctx, "the server", func() error {
 		answer, err := asks.Get(s.address)
 		if err != nil {
-			return false
+			return fmt.Errorf("%w: it has to answer on the port in the variable PORT", err)
 		}
 		answer.Body.Close()
 		if first.IsZero() {
 			first = time.Now()
 		}
 		// Some listen before they have read their routes, or have reached their store.
-		return answer.StatusCode < 400 || time.Since(first) > settleTime
+		if answer.StatusCode >= 400 && time.Since(first) <= settleTime {
+			return fmt.Errorf("it answers %s", answer.Status)
+		}
+		return nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"os"
@@ -94,6 +95,23 @@ func TestACommandThatFailsIsShownWithWhatItPrinted(t *testing.T) {
 			!strings.HasSuffix(err.Error(), "no such module") {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsShownWithTheReason(t *testing.T) {
+	p := ownProfile(t)
+	p.Start = "exec sleep 600"
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := Run(ctx, p, Options{})
+	if err == nil || !strings.HasPrefix(err.Error(), "the server does not answer in time: Get ") ||
+		!strings.HasSuffix(err.Error(), ": it has to answer on the port in the variable PORT: it printed nothing") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, p, Options{}); err == nil || !strings.HasPrefix(err.Error(), "the run was interrupted") {
+		t.Errorf("got %v", err)
 	}
 }
 

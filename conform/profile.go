@@ -146,7 +146,7 @@ type profileReader struct {
 	profile  *Profile
 	mistakes []string
 
-	rate, algorithm, burst *document.Node
+	address, rate, algorithm, burst *document.Node
 }
 
 // profileFields are the fields of a profile, in the order of messages.
@@ -209,11 +209,14 @@ func (r *profileReader) read(root *document.Node) {
 	r.limit()
 	if p := r.profile; p.Start == "" && (p.Store != "" || p.Prepare != "") {
 		r.mistake(root, "store and prepare: need start: add the command that starts the server")
+	} else if p.Start == "" && strings.Contains(p.URL, "$PORT") {
+		r.mistake(r.address, "url: $PORT needs start: add the command that starts the server, or write the port of "+
+			"the one that runs")
 	}
 }
 
 func (r *profileReader) url(n *document.Node) {
-	r.profile.URL = n.Text
+	r.profile.URL, r.address = n.Text, n
 	u, err := url.Parse(strings.ReplaceAll(n.Text, "$PORT", "80"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		r.mistake(n, "url: must be an address such as http://127.0.0.1:$PORT/ (got %s)", n.Describe())

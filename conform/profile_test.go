@@ -25,6 +25,7 @@ func TestAProfileReportsEveryMistake(t *testing.T) {
 		"counts-denied: no":                    "counts-denied: must be true or false",
 		"store: memcached":                     "store: must be redis",
 		"store: redis":                         "store and prepare: need start",
+		"url: http://127.0.0.1:$PORT/":         "p.yaml:1:6: url: $PORT needs start: add the command",
 		"send: [a]":                            "send: must be a map of fields",
 		"send: {a b: c}":                       "send: must have names of fields with a text each",
 		"name: a\nname: b":                     "p.yaml:2:1: name: is here twice",

@@ -27,7 +27,7 @@ type Options struct {
 }
 
 // Run starts the server of a profile, makes the checks and ends the server. It takes about a minute.
-// An error means that nothing could be judged: a command fails, the server does not listen, or it
+// An error means that nothing could be judged: a command fails, the server does not answer, or it
 // answers the first request with neither 2xx nor 3xx.
 func Run(ctx context.Context, profile *Profile, options Options) (*Report, error) {
 	if options.Log != nil {

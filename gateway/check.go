@@ -169,7 +169,7 @@ func Suits[R any](rules []core.Rule[R]) error {
 				"`algorithm: concurrent` into a file of limits by descriptors, whose proxy tells the end")
 		case rule.FinalCost != nil:
 			mistake(rule, "a check sees no answer, so it cannot know the final cost: remove it, "+
-				"and the rule counts successes, too")
+				"and the rule counts successes, too, or use a file of limits by descriptors, whose proxy can tell the cost")
 		}
 	}
 	return errors.Join(errs...)
