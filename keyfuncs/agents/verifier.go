@@ -22,6 +22,9 @@ const tag = "web-bot-auth"
 
 const algorithm = "ed25519"
 
+// agentComponent is the component that each signature must cover anyhow, whole or its member.
+const agentComponent = "signature-agent"
+
 // maxTried is how many signatures of a request are verified.
 const maxTried = 3
 
@@ -57,7 +60,8 @@ func MustNew(config Config) *Verifier { return gate.Must(New(config)) }
 type Agent struct {
 	// Name is who is counted: the Name of its [Directory]. For a directory that is not listed it is
 	// "unlisted:" and the registered domain, such as "unlisted:bot.example" for https://a.bot.example, so
-	// that no number of subdomains has more than one budget.
+	// that no number of subdomains has more than one budget. A domain that gives names away is one, too:
+	// https://a.github.io is "unlisted:github.io".
 	Name string
 
 	// Directory is the URL of the agent's directory, without a query.
@@ -169,7 +173,7 @@ func (v *Verifier) checkCovered(s *httpsig.Signature, m *httpsig.Message) error 
 		return errComponents
 	}
 	for _, name := range v.config.Components {
-		if !s.Covers(name) {
+		if name != agentComponent && !s.Covers(name) {
 			return errComponents
 		}
 	}
@@ -362,7 +366,7 @@ func asks(components []string) string {
 	var b strings.Builder
 	b.WriteString(`sig1=("@authority" "signature-agent";key="sig1"`)
 	for _, name := range components {
-		if name != "@authority" && name != "signature-agent" {
+		if name != "@authority" && name != agentComponent {
 			b.WriteString(" " + strconv.Quote(name))
 		}
 	}

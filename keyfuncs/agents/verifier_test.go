@@ -236,6 +236,12 @@ func TestASiteMayWantMoreComponents(t *testing.T) {
 	wantRefused(t, s.Verifier, r, agents.ErrInvalid, "not by this key")
 }
 
+// Components that name Signature-Agent ask for nothing more: each signature covers it.
+func TestComponentsMayNameSignatureAgent(t *testing.T) {
+	s := newSite(t, func(c *agents.Config) { c.Components = []string{"signature-agent", "@authority"} })
+	wantAgent(t, s.Verifier, signed(s.bot), "bot.example")
+}
+
 func TestASiteMayWantANonceAndAShortLife(t *testing.T) {
 	s := newSite(t, func(c *agents.Config) { c.RequireNonce, c.MaxLifetime, c.MaxSkew = true, 5*time.Minute, -1 })
 	wantAgent(t, s.Verifier, signed(s.bot), "bot.example")
