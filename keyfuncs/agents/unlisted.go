@@ -2,6 +2,7 @@ package agents
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +55,8 @@ func (u *unlisted) find(place directory.Place) (*source, error) {
 	defer u.mu.Unlock()
 	g := u.byID[place.ID]
 	if g == nil {
-		domain, err := publicsuffix.EffectiveTLDPlusOne(place.Host)
-		if err != nil {
+		domain, ok := registered(place.Host)
+		if !ok {
 			return nil, errUnlisted
 		}
 		if len(u.byID) >= u.most && !u.makeRoom(now) {
@@ -83,4 +84,29 @@ func (u *unlisted) makeRoom(now time.Time) bool {
 		}
 	}
 	return false
+}
+
+// registered returns the domain of a host that someone has registered, and paid for. That of
+// a.github.io is github.io, though the public suffix list has it among those below which other people
+// have names: these cost nothing, so each would be one more budget.
+func registered(host string) (domain string, ok bool) {
+	for name := host; ; {
+		suffix, isPrivate := suffixOf(name)
+		if !isPrivate {
+			domain, err := publicsuffix.EffectiveTLDPlusOne(name)
+			return domain, err == nil && !strings.Contains(host, "..")
+		}
+		_, rest, _ := strings.Cut(suffix, ".")
+		if above, isPrivate := suffixOf(rest); above == rest && !isPrivate {
+			return suffix, !strings.Contains(host, "..")
+		}
+		name = rest
+	}
+}
+
+// suffixOf returns the public suffix of a name, and whether it is of a domain that someone has
+// registered.
+func suffixOf(name string) (suffix string, isPrivate bool) {
+	suffix, isManaged := publicsuffix.PublicSuffix(name)
+	return suffix, !isManaged && strings.IndexByte(suffix, '.') > 0
 }
