@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -36,6 +37,7 @@ type Verifier struct {
 	known       map[string]*source // by the usual spellings of their URL
 	unlisted    *unlisted
 	memo        memo
+	settled     settled
 	asks        string // the value of Accept-Signature, up to a nonce
 }
 
@@ -50,6 +52,7 @@ func New(config Config) (*Verifier, error) {
 	return &Verifier{
 		config: config, authorities: newAuthorities(config.Authorities), known: known,
 		unlisted: newUnlisted(config.Unlisted, config.Transport, config.OnFetch), asks: asks(config.Components),
+		settled: settled{seed: maphash.MakeSeed()},
 	}, nil
 }
 
@@ -85,7 +88,8 @@ type Agent struct {
 // [ErrInvalid] or [ErrUnverified]. If there are several, the first good one counts, of three.
 //
 // Verify may wait half a second for the first fetch of a listed directory, and for one whose keys
-// have expired. It does not read the body.
+// have expired. It does not read the body. If it says ErrUnverified of a request, or that its
+// signature is of the future, it says so for five seconds, so that all rules count the same request.
 //
 // [Web Bot Auth]: https://datatracker.ietf.org/doc/draft-ietf-webbotauth-httpsig-protocol/
 func (v *Verifier) Verify(r *http.Request) (Agent, error) {
@@ -96,7 +100,10 @@ func (v *Verifier) Verify(r *http.Request) (Agent, error) {
 	if err != nil {
 		return Agent{}, errMalformed
 	}
-	err = core.ErrAbsent
+	if err := v.settled.find(r); err != nil {
+		return Agent{}, err
+	}
+	err, settle := core.ErrAbsent, false
 	for i := range min(len(signatures), maxTried) {
 		agent, why := v.verify(r, &signatures[i])
 		if why == nil {
@@ -105,6 +112,10 @@ func (v *Verifier) Verify(r *http.Request) (Agent, error) {
 		if i == 0 {
 			err = why
 		}
+		settle = settle || mayPass(why)
+	}
+	if settle {
+		v.settled.add(r, err)
 	}
 	return Agent{}, err
 }
