@@ -1,7 +1,9 @@
 package agents
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,31 +61,41 @@ func (u *unlisted) find(place directory.Place) (*source, error) {
 		if !ok {
 			return nil, errUnlisted
 		}
-		if len(u.byID) >= u.most && !u.makeRoom(now) {
+		name := unlistedPrefix + domain
+		if len(u.byID) >= u.most && !u.makeRoom(now, name) {
 			return nil, errNoRoom
 		}
-		g = &guest{source: source{
-			name: unlistedPrefix + domain, id: place.ID, remote: directory.New(place, u.options),
-		}}
+		g = &guest{source: source{name: name, id: place.ID, remote: directory.New(place, u.options)}}
 		u.byID[place.ID] = g
 	}
 	g.used.Store(now.Unix())
 	return &g.source, nil
 }
 
-// makeRoom forgets a directory that has no keys, or was not used for long. It looks at a few.
-func (u *unlisted) makeRoom(now time.Time) bool {
-	tries := 16
+// makeRoom forgets a directory that has no keys, or was not used for long. It looks at a few. If
+// there are no such ones, it forgets one of the domain that has most of these, if a directory of name
+// would then have no more: a domain costs money, and its subdomains nothing.
+func (u *unlisted) makeRoom(now time.Time, name string) bool {
+	const most = 16
+	ids, names := make([]string, 0, most), make(map[string]int, most)
 	for id, g := range u.byID { // in random order
 		if g.remote.Idle(now) || now.Unix()-g.used.Load() > int64(unlistedRest/time.Second) {
 			delete(u.byID, id)
 			return true
 		}
-		if tries--; tries == 0 {
+		ids = append(ids, id)
+		if names[g.name]++; len(ids) == most {
 			break
 		}
 	}
-	return false
+	victim := slices.MaxFunc(ids, func(a, b string) int {
+		return cmp.Compare(names[u.byID[a].name], names[u.byID[b].name])
+	})
+	if names[u.byID[victim].name] < names[name]+2 {
+		return false
+	}
+	delete(u.byID, victim)
+	return true
 }
 
 // registered returns the domain of a host that someone has registered, and paid for. That of
@@ -104,8 +116,7 @@ func registered(host string) (domain string, ok bool) {
 	}
 }
 
-// suffixOf returns the public suffix of a name, and whether it is of a domain that someone has
-// registered.
+// suffixOf returns the public suffix of a name, and whether someone has registered a domain for it.
 func suffixOf(name string) (suffix string, isPrivate bool) {
 	suffix, isManaged := publicsuffix.PublicSuffix(name)
 	return suffix, !isManaged && strings.IndexByte(suffix, '.') > 0

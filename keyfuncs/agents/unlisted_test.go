@@ -61,3 +61,30 @@ func TestAnUnlistedDirectoryThatWasNeverAskedMakesRoom(t *testing.T) {
 		wantAgent(t, s.Verifier, signed(good), "unlisted:good.example")
 	})
 }
+
+// One domain with a wildcard in the DNS can have any number of directories, each with keys.
+func TestTheSubdomainsOfOneDomainKeepNoPlaceFromOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []*agentstest.Signer{agentstest.New("https://good.example"), agentstest.New("https://fine.example")}
+		for i := range 30 {
+			all = append(all, agentstest.New(fmt.Sprintf("https://a%d.many.example", i)))
+		}
+		s := newSite(t, func(c *agents.Config) { c.Transport, c.Unlisted = agentstest.Transport(all...), 20 })
+		flood := func() (verified int) {
+			for _, one := range all[2:] {
+				if s.Signed(signed(one)) {
+					verified++
+				}
+			}
+			return verified
+		}
+		if got := flood(); got != 20 {
+			t.Errorf("%d directories of one domain have room, want all 20", got)
+		}
+		for range 3 {
+			wantAgent(t, s.Verifier, signed(all[0]), "unlisted:good.example")
+			wantAgent(t, s.Verifier, signed(all[1]), "unlisted:fine.example")
+			flood()
+		}
+	})
+}
