@@ -21,6 +21,7 @@ type settled struct {
 
 	mu       sync.Mutex
 	now, old map[weak.Pointer[http.Request]]refusal // old is the generation before now; nil: none
+	until    time.Time                              // the last instant of all refusals
 }
 
 // refusal is why a request is no agent's, until an instant.
@@ -39,7 +40,12 @@ func mayPass(why error) bool {
 func (s *settled) find(r *http.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.now) == 0 {
+	if s.now == nil {
+		return nil
+	}
+	now := time.Now()
+	if !now.Before(s.until) {
+		s.now, s.old = nil, nil
 		return nil
 	}
 	at := weak.Make(r)
@@ -47,7 +53,7 @@ func (s *settled) find(r *http.Request) error {
 	if !ok {
 		known, ok = s.old[at]
 	}
-	if !ok || !time.Now().Before(known.until) || known.sum != s.sum(r) {
+	if !ok || !now.Before(known.until) || known.sum != s.sum(r) {
 		return nil
 	}
 	return known.why
@@ -60,7 +66,8 @@ func (s *settled) add(r *http.Request, why error) {
 	if s.now == nil || len(s.now) >= mostSettled {
 		s.now, s.old = make(map[weak.Pointer[http.Request]]refusal), s.now
 	}
-	s.now[weak.Make(r)] = refusal{why, s.sum(r), time.Now().Add(settledFor)}
+	s.until = time.Now().Add(settledFor)
+	s.now[weak.Make(r)] = refusal{why, s.sum(r), s.until}
 }
 
 // sum returns a digest of the signatures of r.
