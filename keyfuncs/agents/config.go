@@ -51,9 +51,9 @@ type Config struct {
 	// Unlisted is how many directories that are not among Directories the Verifier may fetch and
 	// keep, because a request names them. A stranger then chooses which hosts this process asks,
 	// though only public addresses, port 443, and four at a time. Agents of such directories count
-	// together by their registered domain: see [Agent]. When there is no room, a
-	// further one is not verified, unless another was never reached or not used for an hour. 0: none,
-	// so that no request causes a fetch from a host that is not listed.
+	// together by their registered domain: see [Agent]. When there is no room, a further one is not
+	// verified, unless another was never reached or not used for an hour, or another domain has
+	// several. 0: none, so that no request causes a fetch from a host that is not listed.
 	Unlisted int
 
 	// Transport fetches directories. nil: one that connects to public addresses alone, and to no

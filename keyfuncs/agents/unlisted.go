@@ -1,7 +1,10 @@
 package agents
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,33 +57,67 @@ func (u *unlisted) find(place directory.Place) (*source, error) {
 	defer u.mu.Unlock()
 	g := u.byID[place.ID]
 	if g == nil {
-		domain, err := publicsuffix.EffectiveTLDPlusOne(place.Host)
-		if err != nil {
+		domain, ok := registered(place.Host)
+		if !ok {
 			return nil, errUnlisted
 		}
-		if len(u.byID) >= u.most && !u.makeRoom(now) {
+		name := unlistedPrefix + domain
+		if len(u.byID) >= u.most && !u.makeRoom(now, name) {
 			return nil, errNoRoom
 		}
-		g = &guest{source: source{
-			name: unlistedPrefix + domain, id: place.ID, remote: directory.New(place, u.options),
-		}}
+		g = &guest{source: source{name: name, id: place.ID, remote: directory.New(place, u.options)}}
 		u.byID[place.ID] = g
 	}
 	g.used.Store(now.Unix())
 	return &g.source, nil
 }
 
-// makeRoom forgets a directory that has no keys, or was not used for long. It looks at a few.
-func (u *unlisted) makeRoom(now time.Time) bool {
-	tries := 16
+// makeRoom forgets a directory that has no keys, or was not used for long. It looks at a few. If
+// there are no such ones, it forgets one of the domain that has most of these, if a directory of name
+// would then have no more: a domain costs money, and its subdomains nothing.
+func (u *unlisted) makeRoom(now time.Time, name string) bool {
+	const most = 16
+	ids, names := make([]string, 0, most), make(map[string]int, most)
 	for id, g := range u.byID { // in random order
 		if g.remote.Idle(now) || now.Unix()-g.used.Load() > int64(unlistedRest/time.Second) {
 			delete(u.byID, id)
 			return true
 		}
-		if tries--; tries == 0 {
+		ids = append(ids, id)
+		if names[g.name]++; len(ids) == most {
 			break
 		}
 	}
-	return false
+	victim := slices.MaxFunc(ids, func(a, b string) int {
+		return cmp.Compare(names[u.byID[a].name], names[u.byID[b].name])
+	})
+	if names[u.byID[victim].name] < names[name]+2 {
+		return false
+	}
+	delete(u.byID, victim)
+	return true
+}
+
+// registered returns the domain of a host that someone has registered, and paid for. That of
+// a.github.io is github.io, though the public suffix list has it among those below which other people
+// have names: these cost nothing, so each would be one more budget.
+func registered(host string) (domain string, ok bool) {
+	for name := host; ; {
+		suffix, isPrivate := suffixOf(name)
+		if !isPrivate {
+			domain, err := publicsuffix.EffectiveTLDPlusOne(name)
+			return domain, err == nil && !strings.Contains(host, "..")
+		}
+		_, rest, _ := strings.Cut(suffix, ".")
+		if above, isPrivate := suffixOf(rest); above == rest && !isPrivate {
+			return suffix, !strings.Contains(host, "..")
+		}
+		name = rest
+	}
+}
+
+// suffixOf returns the public suffix of a name, and whether someone has registered a domain for it.
+func suffixOf(name string) (suffix string, isPrivate bool) {
+	suffix, isManaged := publicsuffix.PublicSuffix(name)
+	return suffix, !isManaged && strings.IndexByte(suffix, '.') > 0
 }

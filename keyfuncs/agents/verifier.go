@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"hash/maphash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,6 +23,9 @@ const tag = "web-bot-auth"
 
 const algorithm = "ed25519"
 
+// agentComponent is the component that each signature must cover anyhow, whole or its member.
+const agentComponent = "signature-agent"
+
 // maxTried is how many signatures of a request are verified.
 const maxTried = 3
 
@@ -33,6 +37,7 @@ type Verifier struct {
 	known       map[string]*source // by the usual spellings of their URL
 	unlisted    *unlisted
 	memo        memo
+	settled     settled
 	asks        string // the value of Accept-Signature, up to a nonce
 }
 
@@ -47,6 +52,7 @@ func New(config Config) (*Verifier, error) {
 	return &Verifier{
 		config: config, authorities: newAuthorities(config.Authorities), known: known,
 		unlisted: newUnlisted(config.Unlisted, config.Transport, config.OnFetch), asks: asks(config.Components),
+		settled: settled{seed: maphash.MakeSeed()},
 	}, nil
 }
 
@@ -57,7 +63,8 @@ func MustNew(config Config) *Verifier { return gate.Must(New(config)) }
 type Agent struct {
 	// Name is who is counted: the Name of its [Directory]. For a directory that is not listed it is
 	// "unlisted:" and the registered domain, such as "unlisted:bot.example" for https://a.bot.example, so
-	// that no number of subdomains has more than one budget.
+	// that no number of subdomains has more than one budget. A domain that gives names away is one, too:
+	// https://a.github.io is "unlisted:github.io".
 	Name string
 
 	// Directory is the URL of the agent's directory, without a query.
@@ -81,7 +88,8 @@ type Agent struct {
 // [ErrInvalid] or [ErrUnverified]. If there are several, the first good one counts, of three.
 //
 // Verify may wait half a second for the first fetch of a listed directory, and for one whose keys
-// have expired. It does not read the body.
+// have expired. It does not read the body. If it says ErrUnverified of a request, or that its
+// signature is of the future, it says so for five seconds, so that all rules count the same request.
 //
 // [Web Bot Auth]: https://datatracker.ietf.org/doc/draft-ietf-webbotauth-httpsig-protocol/
 func (v *Verifier) Verify(r *http.Request) (Agent, error) {
@@ -92,7 +100,10 @@ func (v *Verifier) Verify(r *http.Request) (Agent, error) {
 	if err != nil {
 		return Agent{}, errMalformed
 	}
-	err = core.ErrAbsent
+	if err := v.settled.find(r); err != nil {
+		return Agent{}, err
+	}
+	err, settle := core.ErrAbsent, false
 	for i := range min(len(signatures), maxTried) {
 		agent, why := v.verify(r, &signatures[i])
 		if why == nil {
@@ -101,6 +112,10 @@ func (v *Verifier) Verify(r *http.Request) (Agent, error) {
 		if i == 0 {
 			err = why
 		}
+		settle = settle || mayPass(why)
+	}
+	if settle {
+		v.settled.add(r, err)
 	}
 	return Agent{}, err
 }
@@ -169,7 +184,7 @@ func (v *Verifier) checkCovered(s *httpsig.Signature, m *httpsig.Message) error 
 		return errComponents
 	}
 	for _, name := range v.config.Components {
-		if !s.Covers(name) {
+		if name != agentComponent && !s.Covers(name) {
 			return errComponents
 		}
 	}
@@ -362,7 +377,7 @@ func asks(components []string) string {
 	var b strings.Builder
 	b.WriteString(`sig1=("@authority" "signature-agent";key="sig1"`)
 	for _, name := range components {
-		if name != "@authority" && name != "signature-agent" {
+		if name != "@authority" && name != agentComponent {
 			b.WriteString(" " + strconv.Quote(name))
 		}
 	}

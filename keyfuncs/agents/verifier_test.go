@@ -236,6 +236,12 @@ func TestASiteMayWantMoreComponents(t *testing.T) {
 	wantRefused(t, s.Verifier, r, agents.ErrInvalid, "not by this key")
 }
 
+// Components that name Signature-Agent ask for nothing more: each signature covers it.
+func TestComponentsMayNameSignatureAgent(t *testing.T) {
+	s := newSite(t, func(c *agents.Config) { c.Components = []string{"signature-agent", "@authority"} })
+	wantAgent(t, s.Verifier, signed(s.bot), "bot.example")
+}
+
 func TestASiteMayWantANonceAndAShortLife(t *testing.T) {
 	s := newSite(t, func(c *agents.Config) { c.RequireNonce, c.MaxLifetime, c.MaxSkew = true, 5*time.Minute, -1 })
 	wantAgent(t, s.Verifier, signed(s.bot), "bot.example")
@@ -368,7 +374,7 @@ func TestUnlistedDirectoriesAreFetchedOnlyIfTheOptionSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stranger := agentstest.New("https://a.stranger.co.uk")
 		second := agentstest.New("https://b.stranger.co.uk/jwks")
-		third := agentstest.New("https://stranger.example")
+		third := agentstest.New("https://c.stranger.co.uk")
 		served := &counting{RoundTripper: agentstest.Transport(stranger, second, third)}
 		s := newSite(t, func(c *agents.Config) { c.Transport = served })
 		wantRefused(t, s.Verifier, signed(stranger), agents.ErrUnverified, "not listed")
@@ -385,7 +391,7 @@ func TestUnlistedDirectoriesAreFetchedOnlyIfTheOptionSaysSo(t *testing.T) {
 			t.Errorf("got %+v, %v", agent, err)
 		}
 		time.Sleep(2 * time.Hour) // unused for so long, they make room
-		wantAgent(t, s.Verifier, signed(third), "unlisted:stranger.example")
+		wantAgent(t, s.Verifier, signed(third), "unlisted:stranger.co.uk")
 		for _, url := range []string{
 			"https://127.0.0.1", "https://localhost", "https://stranger.example:8443", "https://co.uk",
 		} {

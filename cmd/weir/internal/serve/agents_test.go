@@ -238,3 +238,38 @@ func TestAgentsStayAgentsWhenAFileIsReadAgain(t *testing.T) {
 		t.Errorf("%v\n%s", err, r.log)
 	}
 }
+
+// A copy stays one when a file is read again, also one that lets signatures last longer or shorter.
+func TestASignatureCountsOnceAcrossAReload(t *testing.T) {
+	bot := newBot()
+	path := fileOf(t, "weir.yaml", policyFor(bot))
+	r := start(t, Config{Paths: []string{path}})
+	copied := signedBy(t, bot, "shop.example", "/")
+	check := func() int {
+		t.Helper()
+		status, _ := ask(t, http.DefaultClient, "http://"+r.check+"/check", func(h http.Header) {
+			for name, lines := range copied {
+				h[name] = lines
+			}
+		})
+		return status
+	}
+	if got := check(); got != 204 {
+		t.Fatalf("the first request: %d", got)
+	}
+	for _, lasts := range []string{"1h", "2m", "20h"} {
+		text := strings.Replace(policyFor(bot), "  directories:\n", "  max-lifetime: "+lasts+"\n  directories:\n", 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // the second is handed on once the first is done, and the third received after that
+			r.reload <- struct{}{}
+		}
+		if got := check(); got != 429 {
+			t.Errorf("a copy, after max-lifetime has become %s: %d", lasts, got)
+		}
+	}
+	if err := r.end(); err != nil {
+		t.Error(err)
+	}
+}

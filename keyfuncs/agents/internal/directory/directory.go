@@ -92,14 +92,15 @@ func (d *Directory) Keys(ctx context.Context) (Keys, error) {
 	return h.keys, nil
 }
 
-// Idle reports whether the directory has no keys, and no fetch is under way or would begin.
+// Idle reports whether the directory has no keys, no fetch is under way, and none has failed of late.
+// So a directory that is idle was never asked, for want of a ticket, or will be asked again.
 func (d *Directory) Idle(now time.Time) bool {
 	if d.held.Load() != nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.flight == nil && d.failures > 0 && now.After(d.retry)
+	return d.flight == nil && (d.failures == 0 || now.After(d.retry))
 }
 
 // wait waits until the fetch has ended, or has run for so long that requests wait no more.

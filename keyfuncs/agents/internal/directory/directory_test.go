@@ -493,3 +493,20 @@ func TestThePlaceSaysWhichTypesAreTaken(t *testing.T) {
 		}
 	}
 }
+
+// A directory whose agent is no more serves an empty set.
+func TestAnEmptySetWithdrawsAllKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{status: 200, body: setOf(jwkOf(1, ""))}
+		place, _ := ParsePlace("https://bot.example")
+		d := New(place, Options{Transport: s})
+		if keys, err := d.Keys(t.Context()); err != nil || len(keys) != 1 {
+			t.Fatalf("got %v, %v", keys, err)
+		}
+		s.body = `{"keys":[]}`
+		time.Sleep(time.Hour)
+		if keys, err := d.Keys(t.Context()); err != nil || len(keys) != 0 {
+			t.Errorf("got %v, %v", keys, err)
+		}
+	})
+}
