@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,7 +117,9 @@ func inDirectory(path string) (names []string, err error) {
 		names = append(names, filepath.Join(path, name))
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: has no file whose name ends in .yaml or .yml", path)
+		return nil, &fs.PathError{
+			Op: "read", Path: path, Err: errors.New("the directory has no file whose name ends in .yaml or .yml"),
+		}
 	}
 	return names, nil
 }

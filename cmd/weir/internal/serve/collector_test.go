@@ -19,7 +19,7 @@ func TestASmallHeapGrowsToItsLeastAndALargeOneByWhatIsScanned(t *testing.T) {
 		{16 * mb, 16 * mb, 100},
 		{24 * mb, 3 * mb, 33},
 		{24 * mb, 20 * mb, 83},    // connections
-		{39 * mb, 3 * mb, 15},     // a million keys
+		{39 * mb, 3 * mb, 12},     // a million keys
 		{100 * mb, 60 * mb, 60},   // connections
 		{100 * mb, 110 * mb, 100}, // stacks count
 		{4000 * mb, 3 * mb, 1},
