@@ -227,7 +227,7 @@ var scripts = map[string]func(t *testing.T, text string){
 		}
 		go io.Copy(io.Discard, log)
 		out := bash(t, strings.ReplaceAll(text, "http://127.0.0.1:8081", page))
-		if strings.Contains(out, `"Error":`) || strings.Count(out, `{"Done":`) != 4 {
+		if strings.Contains(out, `"detail":`) || strings.Count(out, `{"Done":`) != 4 {
 			t.Errorf("the page answers\n%s", out)
 		}
 	},
@@ -251,7 +251,7 @@ var scripts = map[string]func(t *testing.T, text string){
 		}
 		go io.Copy(io.Discard, log)
 		out := bash(t, strings.ReplaceAll(text, "127.0.0.1:6070", page))
-		if strings.Contains(out, `"Error":`) || strings.Count(out, `"Limit":"sliding-window 500/1m"`) != 2 ||
+		if strings.Contains(out, `"detail":`) || strings.Count(out, `"Limit":"sliding-window 500/1m"`) != 2 ||
 			strings.Count(out, `"Mode":"shadow"`) != 2 {
 			t.Errorf("the page answers\n%s", out)
 		}
