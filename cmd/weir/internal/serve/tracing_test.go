@@ -282,7 +282,7 @@ func sendEach(t *testing.T, r *running) {
 func TestAParentOrTheSamplerDecidesWhatIsTraced(t *testing.T) {
 	for _, c := range []struct {
 		sampler, arg string
-		want         string // parents of what is traced; 0 is none
+		want         string // parents of what is traced; 0: it has no parent
 	}{
 		{"", "", "[0 1]"}, {"parentbased_always_on", "", "[0 1]"}, {"always_on", "", "[0 1 2]"},
 		{"always_off", "", "[]"}, {"parentbased_always_off", "", "[1]"},
