@@ -87,9 +87,9 @@ type Agent struct {
 // [core.ErrAbsent]. If there is one, and it is not good or cannot be judged, the error wraps
 // [ErrInvalid] or [ErrUnverified]. If there are several, the first good one counts, of three.
 //
-// Verify may wait half a second for the first fetch of a listed directory, and for one whose keys
-// have expired. It does not read the body. If it says ErrUnverified of a request, or that its
-// signature is of the future, it says so for five seconds, so that all rules count the same request.
+// Verify may wait half a second for the first fetch of a directory, and for one whose keys have
+// expired. It does not read the body. If it says ErrUnverified of a request, or that its signature is
+// of the future, it says so for five seconds, so that all rules count the same request.
 //
 // [Web Bot Auth]: https://datatracker.ietf.org/doc/draft-ietf-webbotauth-httpsig-protocol/
 func (v *Verifier) Verify(r *http.Request) (Agent, error) {
