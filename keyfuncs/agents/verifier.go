@@ -291,8 +291,9 @@ func (v *Verifier) Nonce(r *http.Request) (string, error) {
 //
 // [headers.Options]: https://pkg.go.dev/github.com/weir-go/weir/headers#Options
 func (v *Verifier) Once() limits.Limit {
-	// A signature is good from MaxSkew before created, by our clock, to its end.
-	return limits.SlidingLog(limits.Per(1, v.config.MaxLifetime+v.config.MaxSkew+time.Second))
+	// A signature is good from MaxSkew before created, by our clock, to its end. A bucket of one unit
+	// counts as a sliding log of one does, and costs Redis less than half: see BenchmarkNonceInRedis.
+	return limits.TokenBucket(limits.Per(1, v.config.MaxLifetime+v.config.MaxSkew+time.Second), 1)
 }
 
 // Invalid reports whether the request has a signature for Web Bot Auth that is not valid:
