@@ -18,6 +18,8 @@
 //	})
 //
 // Adapters for frameworks with a request of their own have a function Lift that adapts Key and Nonce.
+// docs/agents.md has a whole site: people, a limit of all strangers together, and agents that are not
+// listed.
 //
 // # What a signature says
 //
