@@ -1,7 +1,7 @@
 package conform
 
 import (
-	"fmt"
+	"math"
 	"time"
 )
 
@@ -12,7 +12,7 @@ const manyAtOnce = 64
 func checkBurst(t *trial) outcome {
 	p := t.profile
 	n := max(manyAtOnce, 2*p.burst())
-	var most, least int
+	least, most := math.MaxInt, 0
 	for range 3 {
 		c := t.client()
 		t.afterTurn(p.period() / 2)
@@ -33,9 +33,6 @@ func checkBurst(t *trial) outcome {
 				got.admitted, seconds(over), upper)
 		}
 		most = max(most, got.admitted-p.refill(over))
-		if least == 0 {
-			least = got.admitted
-		}
 		least = min(least, got.admitted)
 	}
 	switch {
@@ -47,20 +44,6 @@ func checkBurst(t *trial) outcome {
 			"meanwhile", n, least, most)
 	}
 	return holds("of %d requests at once on a fresh key %d are admitted, three times", n, least)
-}
-
-// failures returns the first requests that were neither admitted nor denied.
-func failures(answers []exchange) (lines []string) {
-	for i := range answers {
-		if x := &answers[i]; x.failed() && len(lines) < 3 {
-			text := fmt.Sprintf("request %d: %s", i+1, x)
-			if x.err != nil {
-				text += fmt.Sprintf(": %v", x.err)
-			}
-			lines = append(lines, text)
-		}
-	}
-	return lines
 }
 
 // ceiling returns the most that the promised limit admits in an interval of its period.
@@ -93,11 +76,7 @@ func checkInterval(t *trial) outcome {
 		{"a client that never waits", withoutPause},
 	}
 	n := 3 * len(kinds)
-	answers := make([][]exchange, n)
-	phases := make([]time.Duration, n)
-	for i := range phases {
-		phases[i] = time.Duration(t.random.Int64N(int64(t.profile.period())))
-	}
+	answers, phases := make([][]exchange, n), t.phases(n)
 	t.each(n, func(i int, c *client) {
 		t.sleep(phases[i])
 		answers[i] = kinds[i%len(kinds)].send(t, c)
@@ -113,13 +92,13 @@ func checkInterval(t *trial) outcome {
 		}
 	}
 	who := kinds[best%len(kinds)].name
-	ceiling, why := ceiling(t)
+	promised, why := ceiling(t)
 	switch {
-	case most > ceiling:
+	case most > promised:
 		return fails("%s has %d admitted within %s, and the most of such a limit is %d, %s", who, most,
-			seconds(length), ceiling, why).with(story(answers[best], 12)...)
+			seconds(length), promised, why).with(story(answers[best], 12)...)
 	case most > t.profile.units():
-		return bound("at most %d in a period, %s; %s has %d admitted within %s", ceiling, why, who, most,
+		return bound("at most %d in a period, %s; %s has %d admitted within %s", promised, why, who, most,
 			seconds(length))
 	}
 	return holds("no interval of %v has more than %d admitted, for clients of three kinds", t.profile.period(),

@@ -1,9 +1,47 @@
 package conform
 
+import "slices"
+
+// Check is one thing that a limiter is held against.
+type Check struct {
+	Name   string // such as "burst"
+	Says   string // what holds, in a sentence
+	Source string // the document and section that says so
+	Why    string // why it matters to a user
+
+	timing timing
+	run    func(t *trial) outcome
+}
+
+// timing says when a check runs.
+type timing uint8
+
+const (
+	parallel timing = iota // at the same time as others
+	alone                  // at a time of its own, since others would slow it
+	last                   // alone and after all others, since it stops or fills the server
+)
+
+// Checks returns all checks in the order of reports.
+func Checks() []Check { return slices.Clone(checks) }
+
+// checkNames returns the names of all checks.
+func checkNames() (names []string) {
+	for i := range checks {
+		names = append(names, checks[i].Name)
+	}
+	return names
+}
+
+// indexOf returns the place of a check, or -1.
+func indexOf(name string) int {
+	return slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
+}
+
 // checks are all checks in the order of reports. A new check is a row here and its function.
 var checks = []Check{{
 	Name: "burst", Says: "64 requests at once on a fresh key admit exactly the burst of the limit",
-	Source: "the promise of the profile",
+	Source: "the promise of the profile", timing: alone,
 	Why: "A limiter that reads a count, compares it and writes it back in two steps admits all that come in " +
 		"between: 60 of 60 at a limit of 30 were seen. A client that opens many connections then has no limit. One " +
 		"that admits fewer than it says denies clients that obey.",
@@ -116,23 +154,23 @@ var checks = []Check{{
 	run:    checkLong,
 }, {
 	Name: "instances", Says: "two servers on one store admit the limit together",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "Two steps at the store, or counts that are written back late, admit the limit once for each server.",
 	run: checkInstances,
 }, {
 	Name: "restart", Says: "a restart of the server leaves the counts of a shared store alone",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A count that is kept in the process is lost with each deployment. The report states what a restart gives.",
 	run: checkRestart,
 }, {
 	Name: "store", Says: "after the store was away the limit works again; the report says what happens meanwhile",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A limiter whose store is away admits all, denies all or waits. Which one it is decides whether an outage " +
 		"of Redis is an outage of the service.",
 	run: checkStore,
 }, {
 	Name: "memory", Says: "the report says how much memory keys take, and whether they keep it after their time",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A client that invents keys fills a limiter that forgets none, until the process ends.",
 	run: checkMemory,
 }}

@@ -52,11 +52,7 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 	if t.profile.manyKeys() {
 		n *= 2
 	}
-	results := make([]comeback, n)
-	phases := make([]time.Duration, retryPhases)
-	for i := range phases {
-		phases[i] = time.Duration(t.random.Int64N(int64(period)))
-	}
+	results, phases := make([]comeback, n), t.phases(retryPhases)
 	t.each(n, func(i int, c *client) {
 		r := &results[i]
 		t.sleep(phases[i%retryPhases])
@@ -131,7 +127,7 @@ func checkDenied(t *trial) outcome {
 	for range pairs {
 		calm = append(calm, t.client())
 	}
-	phase := time.Duration(t.random.Int64N(int64(p.period())))
+	phase := t.draw(p.period())
 	t.each(pairs, func(i int, pushing *client) {
 		g := &got[i]
 		both := func() {

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// clockGrain is how far the clock by which a server decides may be from ours: many read milliseconds.
+const clockGrain = 2 * time.Millisecond
+
 // exchange is a request with its answer.
 type exchange struct {
 	sent, answered time.Time // the server decided it in between
@@ -52,6 +55,20 @@ func count(answers []exchange) (t tally) {
 		}
 	}
 	return t
+}
+
+// failures returns the first requests that were neither admitted nor denied.
+func failures(answers []exchange) (lines []string) {
+	for i := range answers {
+		if x := &answers[i]; x.failed() && len(lines) < 3 {
+			text := fmt.Sprintf("request %d: %s", i+1, x)
+			if x.err != nil {
+				text += fmt.Sprintf(": %v", x.err)
+			}
+			lines = append(lines, text)
+		}
+	}
+	return lines
 }
 
 // took returns the time from the first sending to the last answer.

@@ -148,7 +148,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 const (
-	fewKeys = 3000  // in place of manyKeys
+	fewKeys = 3000  // in place of memoryKeys
 	keySize = 10000 // bytes of a key
 )
 
@@ -429,7 +429,7 @@ func runServer(t *testing.T, p *Profile, f fault, open func(s *store, first bool
 // runHost makes checks of a host, in a bubble.
 func runHost(t *testing.T, p *Profile, h *fakeHost, options Options) (report *Report) {
 	t.Helper()
-	options.keys = fewKeys
+	options.memoryKeys = fewKeys
 	synctest.Test(t, func(t *testing.T) {
 		var err error
 		if report, err = run(t.Context(), p, h, options); err != nil {

@@ -96,7 +96,7 @@ func checkSpelling(t *trial) outcome {
 		return skips("only a key that is an address in a field has spellings")
 	}
 	n := t.random.IntN(1 << 16)
-	four := within(10, t.first+uint64(n))
+	four := addressIn(10, t.firstAddress+uint64(n))
 	six := fmt.Sprintf("2001:db8:%x::1", n+1)
 	full := fmt.Sprintf("2001:0DB8:%04X:0000:0000:0000:0000:0001", n+1)
 	return countTogether(t, []form{

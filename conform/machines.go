@@ -3,6 +3,7 @@ package conform
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -18,7 +19,7 @@ func checkInstances(t *trial) outcome {
 		return skips("a second server does not start: %v", err)
 	}
 	n := max(manyAtOnce, 2*p.burst())
-	least, most := 1<<30, 0
+	least, most := math.MaxInt, 0
 	for range 3 {
 		one := t.client()
 		two := *one
@@ -97,9 +98,9 @@ func checkStore(t *trial) outcome {
 }
 
 const (
-	manyKeys = 100_000
-	warmTime = 4 * time.Second  // with one key, so that the server has what it needs for itself
-	fillTime = 10 * time.Second // for each half of the check
+	memoryKeys = 100_000          // of each half of the check
+	warmTime   = 4 * time.Second  // with one key, so that the server has what it needs for itself
+	fillTime   = 10 * time.Second // for each half of the check
 )
 
 // checkMemory sends with 100,000 keys, waits for the end of their time, and does so again.
@@ -135,7 +136,7 @@ func checkMemory(t *trial) outcome {
 }
 
 // fill sends a request by each of many clients, as many as it can in a time.
-func fill(t *trial, within time.Duration, by func() *client) (sent, failed int) {
+func fill(t *trial, limit time.Duration, by func() *client) (sent, failed int) {
 	const workers = 16
 	var mu sync.Mutex
 	next := make(chan *client)
@@ -152,8 +153,8 @@ func fill(t *trial, within time.Duration, by func() *client) (sent, failed int) 
 			}
 		})
 	}
-	end := time.Now().Add(within)
-	for n := 0; n < t.many && t.ctx.Err() == nil && time.Now().Before(end); n++ {
+	end := time.Now().Add(limit)
+	for n := 0; n < t.memoryKeys && t.ctx.Err() == nil && time.Now().Before(end); n++ {
 		next <- by()
 	}
 	close(next)
@@ -163,21 +164,21 @@ func fill(t *trial, within time.Duration, by func() *client) (sent, failed int) 
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// checkRestart uses up a key, starts the server anew, and sends with the key again. A window may turn
-// meanwhile, so it does so several times if a store does not seem to remember.
+// checkRestart restarts the server, several times if the store does not seem to remember: a window may
+// have turned.
 func checkRestart(t *trial) outcome {
-	p := t.profile
 	var o outcome
 	for range 4 {
-		if o = restart(t); o.verdict != Fails {
+		if o = restartOnce(t); o.verdict != Fails {
 			return o
 		}
-		t.sleep(time.Duration(t.random.Int64N(int64(p.period()))))
+		t.sleep(t.draw(t.profile.period()))
 	}
 	return o
 }
 
-func restart(t *trial) outcome {
+// restartOnce uses up a key, starts the server anew, and sends with the key again.
+func restartOnce(t *trial) outcome {
 	p := t.profile
 	c := t.client()
 	t.afterTurn(p.period())

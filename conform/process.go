@@ -28,12 +28,12 @@ type localHost struct {
 	profile *Profile
 	log     io.Writer
 
-	mu       sync.Mutex // guards what follows
-	servers  []*localServer
-	store    *program
-	storeURL string
-	storeAt  int    // its port
-	folder   string // of the store
+	mu          sync.Mutex // guards what follows
+	servers     []*localServer
+	store       *program
+	storeURL    string
+	storePort   int
+	storeFolder string
 }
 
 // newLocalHost returns a host whose programs print to log, which may be nil.
@@ -107,26 +107,26 @@ func freePort() (int, error) {
 func (h *localHost) startStore(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.storeAt == 0 {
+	if h.storePort == 0 {
 		port, err := freePort()
 		if err != nil {
 			return err
 		}
-		if h.folder, err = os.MkdirTemp("", "weir-conform-"); err != nil {
+		if h.storeFolder, err = os.MkdirTemp("", "weir-conform-"); err != nil {
 			return err
 		}
-		h.storeAt, h.storeURL = port, fmt.Sprintf("redis://127.0.0.1:%d", port)
+		h.storePort, h.storeURL = port, fmt.Sprintf("redis://127.0.0.1:%d", port)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return errors.New("the profile has store: redis, and redis-server is not on the PATH: install it")
 	}
 	p, err := h.run("redis-server", fmt.Sprintf("exec redis-server --port %d --bind 127.0.0.1 --save '' "+
-		"--appendonly no --dir '%s'", h.storeAt, h.folder), nil)
+		"--appendonly no --dir '%s'", h.storePort, h.storeFolder), nil)
 	if err != nil {
 		return err
 	}
 	h.store = p
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storeAt))
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storePort))
 	return p.await(ctx, "redis-server", func() error {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
@@ -160,8 +160,8 @@ func (h *localHost) close() {
 	if h.store != nil {
 		h.store.kill()
 	}
-	if h.folder != "" {
-		os.RemoveAll(h.folder)
+	if h.storeFolder != "" {
+		os.RemoveAll(h.storeFolder)
 	}
 }
 
@@ -283,20 +283,20 @@ func (s *localServer) launch(ctx context.Context) error {
 		return err
 	}
 	s.program = p
-	asks := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
-	defer asks.CloseIdleConnections()
-	var first time.Time // answer
+	plain := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
+	defer plain.CloseIdleConnections()
+	var firstAnswer time.Time
 	return p.await(ctx, "the server", func() error {
-		answer, err := asks.Get(s.address)
+		answer, err := plain.Get(s.address)
 		if err != nil {
 			return fmt.Errorf("%w: it has to answer on the port in the variable PORT", err)
 		}
 		answer.Body.Close()
-		if first.IsZero() {
-			first = time.Now()
+		if firstAnswer.IsZero() {
+			firstAnswer = time.Now()
 		}
 		// Some listen before they have read their routes, or have reached their store.
-		if answer.StatusCode >= 400 && time.Since(first) <= settleTime {
+		if answer.StatusCode >= 400 && time.Since(firstAnswer) <= settleTime {
 			return fmt.Errorf("it answers %s", answer.Status)
 		}
 		return nil

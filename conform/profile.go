@@ -374,6 +374,14 @@ func listed(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// promise returns the limit as a report has it.
+func (p *Profile) promise() string {
+	if p.Named {
+		return p.Limit.String()
+	}
+	return fmt.Sprintf("%d per %v", p.units(), p.period())
+}
+
 // units returns N of N in P.
 func (p *Profile) units() int { return int(p.Limit.Rate().Units) }
 
@@ -433,12 +441,17 @@ func (p *Profile) aligned() bool { return p.turnsByClock() && p.isLocal() }
 
 // isLocal reports whether the server runs on this machine, so that its clock is ours.
 func (p *Profile) isLocal() bool {
-	u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
-	if err != nil {
-		return false
+	name, address := p.hostOf()
+	return name == "localhost" || address.IsLoopback()
+}
+
+// hostOf returns the host of URL, and its address if it is one.
+func (p *Profile) hostOf() (name string, address netip.Addr) {
+	if u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80")); err == nil {
+		name = u.Hostname()
+		address, _ = netip.ParseAddr(name)
 	}
-	address, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+	return name, address
 }
 
 // manyKeys reports whether the checks can have as many keys as they like.
@@ -447,12 +460,8 @@ func (p *Profile) manyKeys() bool {
 	case FromNothing:
 		return false
 	case FromAddress: // another address of 127.0.0.0/8 for each
-		u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
-		if err != nil {
-			return false
-		}
-		address, err := netip.ParseAddr(u.Hostname())
-		return err == nil && address.Is4() && address.IsLoopback()
+		_, address := p.hostOf()
+		return address.Is4() && address.IsLoopback()
 	}
 	return true
 }

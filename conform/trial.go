@@ -22,26 +22,27 @@ type trial struct {
 	host    host
 	server  instance
 	random  *rand.Rand // for one goroutine
-	prefix  string     // of its keys
-	first   uint64     // of its addresses
-	keys    atomic.Uint64
-	many    int // keys of each half of the check of memory
-	sent    atomic.Int64
+
+	prefix       string        // of its keys
+	firstAddress uint64        // of its own: the number after 127 or 10
+	clients      atomic.Uint64 // that it has made
+	sent         atomic.Int64  // requests
+	memoryKeys   int           // of each half of the check of memory
 }
 
 // addressesOfCheck is how many addresses a check has of its own.
 const addressesOfCheck = 1 << 18
 
 // newTrial returns a trial of a check. Its random numbers are those of the seed and the check.
-func newTrial(ctx context.Context, check string, seed uint64, r *runner) *trial {
-	name := fnv.New64a()
+func newTrial(ctx context.Context, check string, r *runner) *trial {
+	seed, name := r.options.Seed, fnv.New64a()
 	io.WriteString(name, check)
 	return &trial{
 		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
-		random: rand.New(rand.NewPCG(seed, name.Sum64())),
-		many:   cmp.Or(r.options.keys, manyKeys),
-		prefix: fmt.Sprintf("conform-%x-%s-", seed, check),
-		first:  uint64(indexOf(check)+1) * addressesOfCheck,
+		random:       rand.New(rand.NewPCG(seed, name.Sum64())),
+		prefix:       fmt.Sprintf("conform-%x-%s-", seed, check),
+		firstAddress: uint64(indexOf(check)+1) * addressesOfCheck,
+		memoryKeys:   cmp.Or(r.options.memoryKeys, memoryKeys),
 	}
 }
 
@@ -60,12 +61,12 @@ func (t *trial) client() *client {
 		t.sleep(2*t.profile.period() + t.profile.drain() + 100*time.Millisecond)
 		return &client{trial: t, server: t.server}
 	}
-	n := t.keys.Add(1)
+	n := t.clients.Add(1)
 	switch t.profile.Key.From {
 	case FromAddress:
-		return &client{trial: t, server: t.server, address: within(127, t.first+n)}
+		return &client{trial: t, server: t.server, address: addressIn(127, t.firstAddress+n)}
 	case FromForwarded:
-		return t.named(within(10, t.first+n).String())
+		return t.named(addressIn(10, t.firstAddress+n).String())
 	}
 	return t.named(fmt.Sprintf("%s%d", t.prefix, n))
 }
@@ -73,9 +74,23 @@ func (t *trial) client() *client {
 // named returns a client with a key of its own choice, for a key that is in a field.
 func (t *trial) named(key string) *client { return &client{trial: t, server: t.server, key: key} }
 
-// within returns address n of a network such as 127.0.0.0/8.
-func within(network byte, n uint64) netip.Addr {
+// addressIn returns address n of a network such as 127.0.0.0/8, whose first byte is network.
+func addressIn(network byte, n uint64) netip.Addr {
 	return netip.AddrFrom4([4]byte{network, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// draw draws a time shorter than d.
+func (t *trial) draw(d time.Duration) time.Duration {
+	return time.Duration(t.random.Int64N(int64(max(d, 1))))
+}
+
+// phases draws n instants within a period.
+func (t *trial) phases(n int) []time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = t.draw(t.profile.period())
+	}
+	return all
 }
 
 // sleep waits unless the run ends.
@@ -133,13 +148,9 @@ func (c *client) get() exchange { return c.do(request{}) }
 // do sends a request and reads the answer.
 func (c *client) do(q request) exchange {
 	x := exchange{denial: c.trial.profile.Denied}
-	method := q.method
-	if method == "" {
-		method = http.MethodGet
-	}
 	ctx, cancel := context.WithTimeout(c.trial.ctx, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, c.server.url(), nil)
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodGet), c.server.url(), nil)
 	if err != nil {
 		x.err = err
 		return x
