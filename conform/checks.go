@@ -78,24 +78,24 @@ var checks = []Check{{
 	run:    checkStatus,
 }, {
 	Name: "syntax", Says: "the fields of a hundred answers are written as the document of their dialect says",
-	Source: "RFC 9651 for structured fields, RFC 9110 for Retry-After, and the draft of the dialect",
+	Source: "RFC 9110, section 10.2.3, for Retry-After; the draft of the dialect, and RFC 9651 for its syntax",
 	Why: "A client ignores a malformed field whole, so it has no warning. Retry-After on an answer that is no " +
-		"denial makes some clients wait for nothing.",
+		"denial is allowed, and makes a client that obeys wait for nothing: the report states it.",
 	run: checkSyntax,
 }, {
 	Name: "quota", Says: "the told limit and window are those that are promised",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 3.1",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, sections 3.1.1 and 3.1.3; -06, sections 3.1 and 3.2",
 	Why:    "Clients plan by the quota: one that is told too much sends too fast from the start.",
 	run:    checkQuota,
 }, {
 	Name: "remaining", Says: "after each of a hundred requests as many more are admitted as it tells, and no more",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.1",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.1; -06, section 3.3",
 	Why: "A client that is told one too many runs into a denial it wanted to avoid. One that is told too few " +
 		"leaves a part of its limit unused.",
 	run: checkRemaining,
 }, {
 	Name: "reset", Says: "a request at the reset that a denial tells is admitted",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.2; -06, section 3.3",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.2; -06, section 3.4",
 	Why:    "Clients that read no Retry-After wait for the reset, with the same effects if it is wrong.",
 	run:    checkReset,
 }, {
@@ -111,13 +111,13 @@ var checks = []Check{{
 	run:    checkHead,
 }, {
 	Name: "options", Says: "OPTIONS is denied where GET is",
-	Source: "RFC 9110, section 9.3.7",
+	Source: "RFC 9110, section 9.3.7: OPTIONS asks for no action",
 	Why: "Preflights of browsers are often exempt on purpose, and then they must be answered without any work. " +
 		"The report states which it is.",
 	run: checkOptions,
 }, {
 	Name: "http2", Says: "requests by HTTP/2 and HTTP/1.1 count together",
-	Source: "RFC 9113, section 1: the semantics of HTTP are the same",
+	Source: "RFC 9110, section 2.5: the semantics of HTTP are the same in all its versions",
 	Why:    "A limit for each protocol is twice the limit.",
 	run:    checkHTTP2,
 }, {
@@ -149,7 +149,7 @@ var checks = []Check{{
 	run:    checkEmpty,
 }, {
 	Name: "key-long", Says: "two keys of 10 kB that differ in their last character count apart, or are refused",
-	Source: "RFC 9110, section 5.4; RFC 6585, section 5",
+	Source: "RFC 9110, section 5.4; RFC 6585, section 5: a key that is too long is refused",
 	Why:    "Keys that are cut or hashed badly let clients use up the limits of others. Long keys fill the store.",
 	run:    checkLong,
 }, {

@@ -15,10 +15,14 @@ type dialect struct {
 	name   string
 	source string // the document that has its syntax
 
-	// read reads the fields of an answer. ok reports whether they are there. Each problem is one
-	// against the document.
-	read func(h http.Header, denied bool) (t told, ok bool, problems []string)
+	// read reads the fields of an answer. found reports whether they are there. Each problem of fields
+	// that are there is one against the document.
+	read func(h http.Header, denied bool) (t told, found bool, problems []string)
 }
+
+// counts reports whether d tells what is left. A server need not do so in each answer: section 6.2 of
+// draft -11, section 4.1 of -06 and -07.
+func (d *dialect) counts() bool { return d.name != "retry-after" }
 
 // told is what an answer tells. A number is absent if it is not told.
 type told struct {
@@ -47,10 +51,11 @@ const (
 var dialects = []dialect{
 	{"retry-after", "RFC 9110, section 10.2.3", readRetryAfter},
 	{"x-ratelimit", "the fields as GitHub and others document them: whole numbers", readXRateLimit},
-	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, section 3", readDraft6},
+	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, sections 3 and 4", readDraft6},
 	{"draft-7", "draft-ietf-httpapi-ratelimit-headers-07, section 3", readDraft7},
-	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", readLists},
-	{"draft-11", "draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4", readLists},
+	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", lists{}.read},
+	{"draft-11", "draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4",
+		lists{needRest: true, leastWindow: 1}.read},
 }
 
 // Dialects returns the names that the field fields of a profile may have.
@@ -100,11 +105,9 @@ func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []str
 	value, ok := single(h, "Retry-After", &problems)
 	switch {
 	case !ok && denied:
-		return t, false, []string{"a denial has no Retry-After"}
+		return t, false, []string{"a denial has no Retry-After, which the profile lists"}
 	case !ok:
 		return t, false, nil
-	case !denied:
-		return t, true, []string{fmt.Sprintf("Retry-After is %q on an answer that is no denial", value)}
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		t.reset = moment{atSecond, at.Unix()}
@@ -123,12 +126,11 @@ func readXRateLimit(h http.Header, _ bool) (t told, ok bool, problems []string) 
 		prefix = "X-Rate-Limit-"
 	}
 	for _, part := range []struct {
-		name     string
-		into     *int64
-		required bool
-	}{{"Limit", &t.limit, true}, {"Remaining", &t.remaining, true}} {
+		name string
+		into *int64
+	}{{"Limit", &t.limit}, {"Remaining", &t.remaining}} {
 		value, is := single(h, prefix+part.name, &problems)
-		if !is && part.required {
+		if !is {
 			problems = append(problems, "there is no "+prefix+part.name)
 			continue
 		}
@@ -170,40 +172,40 @@ func integer(h http.Header, name string, problems *[]string) int64 {
 	return value.N
 }
 
-// readDraft6 reads RateLimit-Limit, -Remaining and -Reset. Section 4 requires all three if
-// RateLimit-Limit is there.
+// readDraft6 reads RateLimit-Limit, -Remaining and -Reset. Section 4 requires the reset if the limit is
+// there.
 func readDraft6(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
+	reset := int64(absent)
 	for _, part := range []struct {
 		name string
 		into *int64
-	}{{"RateLimit-Limit", &t.limit}, {"RateLimit-Remaining", &t.remaining}} {
-		if len(h.Values(part.name)) == 0 {
-			problems = append(problems, "there is no "+part.name)
-			continue
+	}{{"RateLimit-Limit", &t.limit}, {"RateLimit-Remaining", &t.remaining}, {"RateLimit-Reset", &reset}} {
+		if len(h.Values(part.name)) > 0 {
+			ok = true
+			*part.into = integer(h, part.name, &problems)
 		}
-		ok = true
-		*part.into = integer(h, part.name, &problems)
 	}
-	if len(h.Values("RateLimit-Reset")) == 0 {
-		problems = append(problems, "there is no RateLimit-Reset")
-	} else if n := integer(h, "RateLimit-Reset", &problems); n != absent {
-		t.reset = moment{secondsToGo, n}
+	if reset != absent {
+		t.reset = moment{secondsToGo, reset}
 	}
-	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
+	if len(h.Values("RateLimit-Limit")) > 0 && len(h.Values("RateLimit-Reset")) == 0 {
+		problems = append(problems, "there is no RateLimit-Reset beside RateLimit-Limit")
+	}
+	if _, found := policies(h, structured.Integer, 0, &problems); len(found) > 0 {
 		t.window = found[0]
 	}
 	return t, ok, problems
 }
 
-// readDraft7 reads RateLimit, a Dictionary with limit, remaining and reset.
+// readDraft7 reads RateLimit, a Dictionary with limit, reset and, if the server likes, remaining.
 func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
 	lines := h.Values("RateLimit")
 	if len(lines) == 0 {
 		return t, false, []string{"there is no RateLimit"}
 	}
-	reset := int64(absent)
+	reset, wrong := int64(absent), false
 	dictionary := structured.Dictionary(lines)
 	for dictionary.Member() {
 		n := int64(absent)
@@ -214,18 +216,18 @@ func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 		case "limit":
 			t.limit = n
 		case "remaining":
-			t.remaining = n
+			t.remaining, wrong = n, n == absent
 		case "reset":
 			reset = n
 		}
 	}
-	if dictionary.Malformed() || t.limit < 0 || t.remaining < 0 || reset < 0 {
+	if wrong || dictionary.Malformed() || t.limit < 0 || reset < 0 {
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a Dictionary with "+
-			"limit, remaining and reset, each an Integer, 0 or more (RFC 9651, section 3.2)",
+			"limit and reset, and may have remaining, each an Integer, 0 or more (RFC 9651, section 3.2)",
 			strings.Join(lines, ", "))}
 	}
 	t.reset = moment{secondsToGo, reset}
-	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
+	if _, found := policies(h, structured.Integer, 0, &problems); len(found) > 0 {
 		t.window = found[0]
 	}
 	return t, true, problems
@@ -233,7 +235,7 @@ func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 
 // policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later. It
 // returns quotas and windows in the order of the field; absent: without a window.
-func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, windows []int64) {
+func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *[]string) (quotas, windows []int64) {
 	lines := h.Values("RateLimit-Policy")
 	if len(lines) == 0 {
 		return nil, nil
@@ -254,7 +256,7 @@ func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, 
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			case "w":
 				window = v.N
-				wrong = wrong || v.Kind != structured.Integer || v.N <= 0
+				wrong = wrong || v.Kind != structured.Integer || v.N < leastWindow
 			}
 		}
 		wrong = wrong || quota < 0 || kind == structured.Integer && window < 0
@@ -272,9 +274,14 @@ func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, 
 	return quotas, windows
 }
 
-// readLists reads RateLimit and RateLimit-Policy since draft -08, which are Lists. Of several limits
-// the one with the least left counts.
-func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
+// lists are RateLimit and RateLimit-Policy since draft -08, and what a revision asks of them.
+type lists struct {
+	needRest    bool  // r is required
+	leastWindow int64 // of w
+}
+
+// read reads both fields. Of several limits the one with the least left counts.
+func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
 	lines := h.Values("RateLimit")
 	if len(lines) == 0 {
@@ -296,7 +303,10 @@ func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			}
 		}
-		wrong = wrong || r < 0
+		if r == absent {
+			wrong = wrong || l.needRest
+			continue
+		}
 		if t.remaining == absent || r < t.remaining {
 			t.remaining, t.reset = r, moment{}
 			if reset >= 0 {
@@ -308,7 +318,7 @@ func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a List such as "+
 			`"default";r=9;t=60 (RFC 9651, section 3.1)`, strings.Join(lines, ", "))}
 	}
-	if quotas, windows := policies(h, structured.String, &problems); len(quotas) > 0 {
+	if quotas, windows := policies(h, structured.String, l.leastWindow, &problems); len(quotas) > 0 {
 		t.limit, t.window = quotas[0], windows[0]
 	}
 	return t, true, problems

@@ -19,7 +19,7 @@ func spoken(t *trial) (all []*dialect) {
 // counted returns the dialects of the profile that tell what is left.
 func counted(t *trial) (all []*dialect) {
 	for _, d := range spoken(t) {
-		if d.name != "retry-after" {
+		if d.counts() {
 			all = append(all, d)
 		}
 	}
@@ -58,11 +58,22 @@ func checkSyntax(t *trial) outcome {
 		return skips("the profile lists no fields")
 	}
 	var found, kinds []string
+	needless := "" // Retry-After on an answer that denies nothing
+	seen := make(map[*dialect]bool)
 	answers, o := readHundred(t, func(x *exchange) {
 		for _, d := range all {
-			_, _, problems := d.read(x.header, x.denied())
+			_, there, problems := d.read(x.header, x.denied())
+			seen[d] = seen[d] || there
+			switch {
+			case d.counts() && !there:
+				continue
+			case !d.counts() && there && !x.denied():
+				needless = x.header.Get("Retry-After")
+			}
 			for _, p := range problems {
-				p = fmt.Sprintf("%s (%s)", p, d.source)
+				if there {
+					p = fmt.Sprintf("%s (%s)", p, d.source)
+				}
 				// One with other numbers is of the same kind.
 				if kind := strings.Map(withoutDigits, p); !slices.Contains(kinds, kind) {
 					kinds, found = append(kinds, kind), append(found, p)
@@ -70,16 +81,25 @@ func checkSyntax(t *trial) outcome {
 			}
 		}
 	})
+	for _, d := range counted(t) {
+		if !seen[d] {
+			found = append(found, fmt.Sprintf("no answer has the fields of %s, which the profile lists", d.name))
+		}
+	}
+	fields := strings.Join(t.profile.Fields, ", ")
 	switch {
 	case o.verdict != "":
 		return o
 	case len(found) == 1:
 		return fails("%s", found[0])
 	case len(found) > 1:
-		return fails("%d problems in the fields of %d answers", len(found), answers).
+		return fails("%d problems in the fields of %d answers, such as: %s", len(found), answers, found[0]).
 			with(found[:min(len(found), 8)]...)
+	case needless != "":
+		return bound("%s in %d answers are well-formed; Retry-After is %q on an answer that is no denial, which "+
+			"RFC 9110, section 10.2.3, does not forbid: a client that obeys waits without need", fields, answers, needless)
 	}
-	return holds("%s in %d answers are well-formed", strings.Join(t.profile.Fields, ", "), answers)
+	return holds("%s in %d answers are well-formed", fields, answers)
 }
 
 // withoutDigits is a mapping that drops digits.
@@ -134,8 +154,9 @@ type remainder struct {
 	used    int        // requests before, with the one that told
 	rest    []exchange // all at once
 	over    time.Duration
-	denied  bool // a denial tells that something is left
 	answers []exchange
+
+	leftInDenial bool // a denial tells that something is left
 }
 
 // checkRemaining reads what is left after each of a hundred requests, and at once uses it up.
@@ -150,13 +171,9 @@ func checkRemaining(t *trial) outcome {
 	if !p.manyKeys() {
 		n, rounds = min(n, 3), 1
 	}
-	var outcomes []outcome
+	var result outcome
 	for _, d := range all {
-		keys := make([]remainder, n*rounds)
-		phases := make([]time.Duration, len(keys))
-		for i := range phases {
-			phases[i] = time.Duration(t.random.Int64N(int64(p.period())))
-		}
+		keys, phases := make([]remainder, n*rounds), t.phases(n*rounds)
 		t.each(len(keys), func(i int, c *client) {
 			used := 1 + (i%n)*(p.burst()-1)/max(n-1, 1)
 			if n == 1 {
@@ -176,19 +193,21 @@ func checkRemaining(t *trial) outcome {
 			r.over = took(append(slices.Clone(r.answers), r.rest...))
 			for k := range r.rest {
 				if told, _, _ := d.read(r.rest[k].header, true); r.rest[k].denied() && told.remaining > 0 {
-					r.denied = true
+					r.leftInDenial = true
 				}
 			}
 		})
-		o := judgeRemaining(t, d.name, keys)
-		if o.verdict == Fails {
+		switch o := judgeRemaining(t, d.name, keys); {
+		case o.verdict == Fails:
 			return o
+		case result.verdict != Holds:
+			result = o
 		}
-		outcomes = append(outcomes, o)
 	}
-	return outcomes[0]
+	return result
 }
 
+// judgeRemaining compares what a dialect told with what was admitted after it.
 func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 	p := t.profile
 	judged, read, tooFew := 0, 0, 0
@@ -203,7 +222,7 @@ func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 		switch {
 		case got.failed > 0:
 			return fails("%d requests are neither admitted nor denied", got.failed).with(failures(r.rest)...)
-		case r.denied:
+		case r.leftInDenial:
 			return fails("%s tells in a denial that something is left", dialect)
 		case int64(got.admitted) < r.told:
 			return fails("%s tells after request %d of a fresh key that %d are left, and of %d more sent at once %d "+
@@ -229,22 +248,25 @@ func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 
 // checkReset uses up keys and comes back when the fields say.
 func checkReset(t *trial) outcome {
+	result := skips("no field tells when more is admitted")
 	for _, d := range counted(t) {
 		x := t.client().get()
-		if told, _, _ := d.read(x.header, false); told.reset.kind == notTold {
+		told, _, _ := d.read(x.header, false)
+		switch {
+		case told.reset.kind == notTold:
 			continue
-		} else if told.reset.kind != secondsToGo && !t.profile.isLocal() {
+		case told.reset.kind != secondsToGo && !t.profile.isLocal():
 			return skips("%s tells an instant, and the clock of the server may differ from ours", d.name)
 		}
-		o := comeBack(t, d.name, func(x *exchange) (moment, []string) {
+		result = comeBack(t, d.name, func(x *exchange) (moment, []string) {
 			told, _, _ := d.read(x.header, true)
 			return told.reset, nil
 		})
-		if o.verdict != Holds || d == counted(t)[len(counted(t))-1] {
-			return o
+		if result.verdict != Holds {
+			break
 		}
 	}
-	return skips("no field tells when more is admitted")
+	return result
 }
 
 // checkWobble reads when more is admitted, from the denials of one window.
@@ -259,7 +281,7 @@ func checkWobble(t *trial) outcome {
 	p := t.profile
 	const keys = 3
 	answers := make([][]exchange, keys)
-	phase := time.Duration(t.random.Int64N(int64(p.period())))
+	phase := t.draw(p.period())
 	t.each(keys, func(i int, c *client) {
 		t.sleep(phase)
 		t.afterTurn(p.period())
