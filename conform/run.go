@@ -107,8 +107,8 @@ func run(ctx context.Context, profile *Profile, h host, options Options) (*Repor
 		}
 	}
 	running.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
+	if ctx.Err() != nil {
+		return nil, interrupted(ctx)
 	}
 	for _, i := range chosen {
 		report.Results = append(report.Results, results[i])
@@ -122,6 +122,8 @@ func (r *runner) first(ctx context.Context) error {
 	t := newTrial(ctx, "first", r.options.Seed, r)
 	x := t.client().get()
 	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
 	case x.err != nil:
 		return fmt.Errorf("the server does not answer: %w: check url and start of the profile", x.err)
 	case x.denied():
