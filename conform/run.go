@@ -74,7 +74,7 @@ func run(ctx context.Context, profile *Profile, h host, options Options) (*Repor
 	}
 	results := r.checkAll(ctx)
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
+		return nil, interrupted(ctx)
 	}
 	return &Report{
 		Name: profile.Name, Limit: profile.promise(), Key: profile.Key.String(), Store: profile.Store,
@@ -87,6 +87,8 @@ func (r *runner) askOnce(ctx context.Context) error {
 	t := newTrial(ctx, "first", r)
 	x := t.client().get()
 	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
 	case x.err != nil:
 		return fmt.Errorf("the server does not answer: %w: check url and start of the profile", x.err)
 	case x.denied():

@@ -183,6 +183,10 @@ func checkRemaining(t *trial) outcome {
 			t.afterTurn(p.period() / 2)
 			r := &keys[i]
 			r.answers, r.used = c.row(used), used
+			if len(r.answers) < used { // the run was interrupted
+				r.told = absent
+				return
+			}
 			last := &r.answers[len(r.answers)-1]
 			told, _, _ := d.read(last.header, last.denied())
 			if r.told = told.remaining; r.told == absent || !last.admitted() {

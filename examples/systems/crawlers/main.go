@@ -65,10 +65,10 @@ import (
 
 type keyFunc = func(*http.Request) (string, error)
 
-// rules returns the rules. An agent counts as one, a person who is signed in as one, and everyone
-// else as a stranger.
-func rules(v *agents.Verifier, strangers limits.Limit) []nethttp.Rule {
-	known := []nethttp.Rule{{
+// known returns the rules of those whom the site knows. An agent counts as one, and so does a person
+// who is signed in. Everyone else is a stranger.
+func known(v *agents.Verifier) []nethttp.Rule {
+	return []nethttp.Rule{{
 		Name:     "agents",
 		Key:      core.When(v.Signed, v.Key),
 		LimitFor: planOf,
@@ -85,20 +85,6 @@ func rules(v *agents.Verifier, strangers limits.Limit) []nethttp.Rule {
 		Key:   core.When(isLogIn, keyfuncs.Constant[*http.Request]("all")),
 		Limit: limits.TokenBucket(limits.PerSecond(10), 10),
 	}}
-	return append(known, nethttp.Rule{
-		Name:      "replay",
-		Key:       v.Nonce,
-		Limit:     v.Once(),
-		OnFailure: core.FailClosed, // a Redis that is full must not let copies pass
-	}, nethttp.Rule{
-		Name:  "strangers",
-		Key:   core.Otherwise(known, network),
-		Limit: strangers,
-	}, nethttp.Rule{
-		Name:  "all-strangers", // what the site can answer, less what the others need
-		Key:   core.Otherwise(known, keyfuncs.Constant[*http.Request]("all")),
-		Limit: limits.TokenBucket(limits.PerSecond(60), 60),
-	})
 }
 
 func isLogIn(r *http.Request) bool {
@@ -173,21 +159,46 @@ func user(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// newHandler returns the site with its limits.
+// newHandler returns the site with its limits: first those of each client, and behind them that of all
+// strangers together. One limiter for both would not count a request that it denies. Then crawlers that
+// come at once would keep their bursts for as long as they and everyone else wait for that of all.
 func newHandler(
 	v *agents.Verifier, strangers limits.Limit, backend backends.Backend, site http.Handler,
 ) (http.Handler, error) {
-	limiter, err := nethttp.New(nethttp.Config{
-		Rules:   rules(v, strangers),
+	known, challenge := known(v), v.Challenge(nil) // which asks strangers to sign
+	each, err := nethttp.New(nethttp.Config{
+		Rules: append(known, nethttp.Rule{
+			Name:      "replay",
+			Key:       v.Nonce,
+			Limit:     v.Once(),
+			OnFailure: core.FailClosed, // a Redis that is full must not let copies pass
+		}, nethttp.Rule{
+			Name:  "strangers",
+			Key:   core.Otherwise(known, network),
+			Limit: strangers,
+		}),
 		Backend: backend,
-		Headers: headers.Options{Hidden: []string{"replay", "all-log-ins", "all-strangers"}},
-		Denied:  v.Challenge(nil), // asks strangers to sign
+		Headers: headers.Options{Hidden: []string{"replay", "all-log-ins"}},
+		Denied:  challenge,
+	})
+	if err != nil {
+		return nil, err
+	}
+	together, err := nethttp.New(nethttp.Config{
+		Rules: []nethttp.Rule{{
+			Name:  "all-strangers", // what the site can answer, less what the others need
+			Key:   core.Otherwise(known, keyfuncs.Constant[*http.Request]("all")),
+			Limit: limits.TokenBucket(limits.PerSecond(60), 60),
+		}},
+		Backend: backend,
+		Headers: headers.Options{Hidden: []string{"all-strangers"}},
+		Denied:  challenge,
 	})
 	if err != nil {
 		return nil, err
 	}
 	// Pages of other sites cannot spend what the browsers of their visitors have.
-	return http.NewCrossOriginProtection().Handler(limiter.Handler(site)), nil
+	return http.NewCrossOriginProtection().Handler(each.Handler(together.Handler(site))), nil
 }
 
 // newVerifier returns a verifier for the site at a URL. Each of directories is a URL, and perhaps a
