@@ -97,7 +97,8 @@ type difference struct {
 // A request that the late run cannot admit was decided earlier than that, or others before it were.
 // The late run then has too little. A window or a log forgets that after two periods, and no denial
 // is judged before. A bucket has at most its capacity, so the late one lacks less than a unit: until
-// it has been empty for the time of a unit, two have to be left.
+// it has been empty for the time of a unit, two have to be left. So have they in a sliding window,
+// whose part of the window before is no whole number: limiters round it down, up, or to the nearest.
 func differ(limit limits.Limit, answers []exchange) (found *difference, judged int) {
 	early, late := newExact(limit), newExact(limit)
 	rate := limit.Rate()
@@ -120,7 +121,7 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 		judged++
 		if x.denied() {
 			least := int64(1)
-			if lacking {
+			if lacking || traits.Fades {
 				least = 2
 			}
 			if !from.Before(blindUntil) && late.left(from) >= least {
