@@ -92,13 +92,21 @@ func single(h http.Header, name string, problems *[]string) (value string, ok bo
 	return lines[0], true
 }
 
-// whole reads a whole number that is not negative, as in 1*DIGIT.
-func whole(name, value string, problems *[]string) int64 {
+// digits reads a whole number that is not negative, as in 1*DIGIT.
+func digits(value string) int64 {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.Trim(value, "0123456789") == "" {
 		return n
 	}
-	*problems = append(*problems, fmt.Sprintf("%s is %q, and must be a whole number, 0 or more", name, value))
 	return absent
+}
+
+// whole reads the value of a field as digits.
+func whole(name, value string, problems *[]string) int64 {
+	n := digits(value)
+	if n == absent {
+		*problems = append(*problems, fmt.Sprintf("%s is %q, and must be a whole number, 0 or more", name, value))
+	}
+	return n
 }
 
 func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []string) {
@@ -112,8 +120,11 @@ func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []str
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		t.reset = moment{atSecond, at.Unix()}
-	} else if n := whole("Retry-After", value, &problems); n != absent {
+	} else if n := digits(value); n != absent {
 		t.reset = moment{secondsToGo, n}
+	} else {
+		problems = append(problems, fmt.Sprintf("Retry-After is %q, and must be a whole number of seconds, or a date "+
+			"that ends in GMT", value))
 	}
 	return t, true, problems
 }

@@ -57,49 +57,65 @@ func checkSyntax(t *trial) outcome {
 	if len(all) == 0 {
 		return skips("the profile lists no fields")
 	}
-	var found, kinds []string
-	needless := "" // Retry-After on an answer that denies nothing
-	seen := make(map[*dialect]bool)
+	s := syntax{seen: make(map[*dialect]bool)}
 	answers, o := readHundred(t, func(x *exchange) {
 		for _, d := range all {
-			_, there, problems := d.read(x.header, x.denied())
-			seen[d] = seen[d] || there
-			switch {
-			case d.counts() && !there:
-				continue
-			case !d.counts() && there && !x.denied():
-				needless = x.header.Get("Retry-After")
-			}
-			for _, p := range problems {
-				if there {
-					p = fmt.Sprintf("%s (%s)", p, d.source)
-				}
-				// One with other numbers is of the same kind.
-				if kind := strings.Map(withoutDigits, p); !slices.Contains(kinds, kind) {
-					kinds, found = append(kinds, kind), append(found, p)
-				}
-			}
+			s.read(d, x)
 		}
 	})
 	for _, d := range counted(t) {
-		if !seen[d] {
-			found = append(found, fmt.Sprintf("no answer has the fields of %s, which the profile lists", d.name))
+		if !s.seen[d] {
+			s.problem(fmt.Sprintf("no answer has the fields of %s, which the profile lists", d.name))
 		}
 	}
 	fields := strings.Join(t.profile.Fields, ", ")
-	switch {
+	switch n := len(s.problems); {
 	case o.verdict != "":
 		return o
-	case len(found) == 1:
-		return fails("%s", found[0])
-	case len(found) > 1:
-		return fails("%d problems in the fields of %d answers, such as: %s", len(found), answers, found[0]).
-			with(found[:min(len(found), 8)]...)
-	case needless != "":
+	case n == 1:
+		return fails("%s", s.problems[0])
+	case n > 1:
+		return fails("%d problems in the fields of %d answers, such as: %s", n, answers, s.problems[0]).
+			with(s.problems[:min(n, 8)]...)
+	case s.needless != "":
 		return bound("%s in %d answers are well-formed; Retry-After is %q on an answer that is no denial, which "+
-			"RFC 9110, section 10.2.3, does not forbid: a client that obeys waits without need", fields, answers, needless)
+			"RFC 9110, section 10.2.3, does not forbid: a client that obeys waits without need", fields, answers,
+			s.needless)
 	}
 	return holds("%s in %d answers are well-formed", fields, answers)
+}
+
+// syntax is what the fields of several answers have shown.
+type syntax struct {
+	problems []string // one of each kind
+	kinds    []string // of problems
+	seen     map[*dialect]bool
+	needless string // a Retry-After on an answer that denies nothing
+}
+
+// read reads the fields of an answer by a dialect.
+func (s *syntax) read(d *dialect, x *exchange) {
+	_, found, problems := d.read(x.header, x.denied())
+	s.seen[d] = s.seen[d] || found
+	switch {
+	case d.counts() && !found:
+		return
+	case !d.counts() && found && !x.denied():
+		s.needless = x.header.Get("Retry-After")
+	}
+	for _, text := range problems {
+		if found {
+			text = fmt.Sprintf("%s (%s)", text, d.source)
+		}
+		s.problem(text)
+	}
+}
+
+// problem notes a problem, unless one is known that differs in its numbers alone.
+func (s *syntax) problem(text string) {
+	if kind := strings.Map(withoutDigits, text); !slices.Contains(s.kinds, kind) {
+		s.kinds, s.problems = append(s.kinds, kind), append(s.problems, text)
+	}
 }
 
 // withoutDigits is a mapping that drops digits.
