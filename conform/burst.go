@@ -26,9 +26,9 @@ func checkBurst(t *trial) outcome {
 		case got.admitted < p.burst():
 			return fails("of %d requests at once on a fresh key %d are admitted, and not %d", n, got.admitted,
 				p.burst())
-		case got.admitted > upper && p.mayTurn(over):
+		case got.admitted > upper && t.mayTurn(answers):
 			return skips("%d requests at once took %s, so a window may have turned meanwhile", n, seconds(over))
-		case got.admitted > 2*upper || p.Named && got.admitted > upper:
+		case got.admitted > 2*upper || t.knowsTurns() && !p.traits().Fades && got.admitted > upper:
 			return fails("of %d requests at once on a fresh key %d are admitted within %s, and not %d", n,
 				got.admitted, seconds(over), upper)
 		}
@@ -64,7 +64,7 @@ func ceiling(t *trial) (most int, why string) {
 // read clocks of milliseconds, and timers are late.
 const slack = 10 * time.Millisecond
 
-// checkInterval looks for the interval of a period with the most admitted requests, by three kinds
+// checkInterval looks for the interval of a period with the most admitted requests, by four kinds
 // of client, each three times.
 func checkInterval(t *trial) outcome {
 	kinds := []struct {
@@ -74,6 +74,7 @@ func checkInterval(t *trial) outcome {
 		{"a client that waits for the clock to turn", aroundTheTurn},
 		{"a client that waits for the end of its own window", aroundItsWindow},
 		{"a client that never waits", withoutPause},
+		{"a client that rests three times in a period", withRests},
 	}
 	n := 3 * len(kinds)
 	answers, phases := make([][]exchange, n), t.phases(n)
@@ -101,7 +102,7 @@ func checkInterval(t *trial) outcome {
 		return bound("at most %d in a period, %s; %s has %d admitted within %s", promised, why, who, most,
 			seconds(length))
 	}
-	return holds("no interval of %v has more than %d admitted, for clients of three kinds", t.profile.period(),
+	return holds("no interval of %v has more than %d admitted, for clients of four kinds", t.profile.period(),
 		most)
 }
 
@@ -132,6 +133,16 @@ func aroundItsWindow(t *trial, c *client) []exchange {
 func withoutPause(t *trial, c *client) []exchange {
 	start := time.Now()
 	return append(c.burst(t.profile.burst()+2), steadily(t, c, start.Add(t.profile.period()))...)
+}
+
+// withRests sends all it can, four times in a period. A limiter that forgets a key too early lets it.
+func withRests(t *trial, c *client) (answers []exchange) {
+	start := time.Now()
+	for i := range 4 {
+		t.sleepUntil(start.Add(time.Duration(i) * t.profile.period() * 3 / 10))
+		answers = append(answers, c.burst(t.profile.burst()+2)...)
+	}
+	return answers
 }
 
 // steadily sends twice as many requests as a period has units, evenly, until an instant.

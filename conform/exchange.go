@@ -73,10 +73,16 @@ func failures(answers []exchange) (lines []string) {
 
 // took returns the time from the first sending to the last answer.
 func took(answers []exchange) time.Duration {
+	first, last := ends(answers)
+	return last.Sub(first)
+}
+
+// ends returns the first sending and the last answer.
+func ends(answers []exchange) (first, last time.Time) {
 	if len(answers) == 0 {
-		return 0
+		return first, last
 	}
-	first, last := answers[0].sent, answers[0].answered
+	first, last = answers[0].sent, answers[0].answered
 	for _, x := range answers {
 		if x.sent.Before(first) {
 			first = x.sent
@@ -85,7 +91,7 @@ func took(answers []exchange) time.Duration {
 			last = x.answered
 		}
 	}
-	return last.Sub(first)
+	return first, last
 }
 
 // mostWithin returns the most admitted requests that were surely decided within an interval shorter

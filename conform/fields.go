@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -229,10 +230,18 @@ func readDraft6(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	if len(h.Values("RateLimit-Limit")) > 0 && len(h.Values("RateLimit-Reset")) == 0 {
 		problems = append(problems, "there is no RateLimit-Reset beside RateLimit-Limit")
 	}
-	if _, found := policies(h, structured.Integer, 0, &problems); len(found) > 0 {
-		t.window = found[0]
-	}
+	t.window = windowOf(policies(h, structured.Integer, 0, &problems), t.limit)
 	return t, ok, problems
+}
+
+// windowOf returns the window of the policy that has a quota; or absent.
+func windowOf(all []policy, quota int64) int64 {
+	for _, p := range all {
+		if p.quota == quota {
+			return p.window
+		}
+	}
+	return absent
 }
 
 // readDraft7 reads RateLimit, a Dictionary with limit, reset and, if the server likes, remaining.
@@ -264,40 +273,50 @@ func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 			strings.Join(lines, ", "))}
 	}
 	t.reset = moment{secondsToGo, reset}
-	if _, found := policies(h, structured.Integer, 0, &problems); len(found) > 0 {
-		t.window = found[0]
-	}
+	t.window = windowOf(policies(h, structured.Integer, 0, &problems), t.limit)
 	return t, true, problems
 }
 
-// policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later. It
-// returns quotas and windows in the order of the field; absent: without a window.
-func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *[]string) (quotas, windows []int64) {
+// policy is a member of RateLimit-Policy.
+type policy struct {
+	name          string // since draft -08, as it stands in the field
+	quota, window int64  // window is absent without one
+	others        bool   // it counts something else than requests
+}
+
+// policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later.
+func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *[]string) (all []policy) {
 	lines := h.Values("RateLimit-Policy")
 	if len(lines) == 0 {
-		return nil, nil
+		return nil
 	}
 	list, wrong := structured.List(lines), false
 	for list.Member() {
-		quota, window := int64(absent), int64(absent)
-		if list.Value.Kind != kind {
+		p := policy{quota: absent, window: absent}
+		switch {
+		case list.Value.Kind != kind:
 			wrong = true
-		} else if kind == structured.Integer {
-			quota = list.Value.N
+		case kind == structured.Integer:
+			p.quota = list.Value.N
+		default:
+			p.name = list.Value.Text
 		}
 		for list.Parameter() {
 			v := list.Value
 			switch list.Key {
 			case "q":
-				quota = v.N
+				p.quota = v.N
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			case "w":
-				window = v.N
+				p.window = v.N
 				wrong = wrong || v.Kind != structured.Integer || v.N < leastWindow
+			case "qu":
+				p.others = v.Text != "requests"
+				wrong = wrong || v.Kind != structured.String
 			}
 		}
-		wrong = wrong || quota < 0 || kind == structured.Integer && window < 0
-		quotas, windows = append(quotas, quota), append(windows, window)
+		wrong = wrong || p.quota < 0 || kind == structured.Integer && p.window < 0
+		all = append(all, p)
 	}
 	if wrong || list.Malformed() {
 		form := `"default";q=10;w=60`
@@ -306,9 +325,9 @@ func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *
 		}
 		*problems = append(*problems, fmt.Sprintf("RateLimit-Policy is %q, and must be a List such as %s "+
 			"(RFC 9651, section 3.1)", strings.Join(lines, ", "), form))
-		return nil, nil
+		return nil
 	}
-	return quotas, windows
+	return all
 }
 
 // lists are RateLimit and RateLimit-Policy since draft -08, and what a revision asks of them.
@@ -317,17 +336,19 @@ type lists struct {
 	leastWindow int64 // of w
 }
 
-// read reads both fields. Of several limits the one with the least left counts.
+// read reads both fields. Of several limits of requests the one with the least left counts.
 func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
 	lines := h.Values("RateLimit")
 	if len(lines) == 0 {
 		return t, false, []string{"there is no RateLimit"}
 	}
+	all, name := policies(h, structured.String, l.leastWindow, &problems), ""
 	list, wrong, members := structured.List(lines), false, 0
 	for list.Member() {
 		members++
-		wrong = wrong || list.Value.Kind != structured.String || list.Value.Text == ""
+		own := list.Value.Text
+		wrong = wrong || list.Value.Kind != structured.String || own == ""
 		r, reset := int64(absent), int64(absent)
 		for list.Parameter() {
 			v := list.Value
@@ -340,12 +361,12 @@ func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) 
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			}
 		}
-		if r == absent {
+		others := slices.ContainsFunc(all, func(p policy) bool { return p.name == own && p.others })
+		switch {
+		case r == absent:
 			wrong = wrong || l.needRest
-			continue
-		}
-		if t.remaining == absent || r < t.remaining {
-			t.remaining, t.reset = r, moment{}
+		case !others && (t.remaining == absent || r < t.remaining):
+			name, t.remaining, t.reset = own, r, moment{}
 			if reset >= 0 {
 				t.reset = moment{secondsToGo, reset}
 			}
@@ -355,11 +376,17 @@ func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) 
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a List such as "+
 			`"default";r=9;t=60 (RFC 9651, section 3.1)`, strings.Join(lines, ", "))}
 	}
-	if quotas, windows := policies(h, structured.String, l.leastWindow, &problems); len(quotas) > 0 {
-		t.limit, t.window = quotas[0], windows[0]
+	for _, p := range all {
+		if p.name == name || len(all) == 1 {
+			t.limit, t.window = p.quota, p.window
+			break
+		}
 	}
 	return t, true, problems
 }
+
+// byClock reports whether m is an instant of the clock of the server.
+func (m moment) byClock() bool { return m.kind == atSecond || m.kind == atMillisecond }
 
 // earliest returns the instant that m tells, for a client that reads it at an instant.
 func (m moment) earliest(read time.Time) time.Time {
@@ -410,7 +437,7 @@ func (m moment) within(sent, answered time.Time, least, most time.Duration) span
 		return span{sent.Add(d + least - clockGrain), answered.Add(d + most + clockGrain)}
 	case atSecond:
 		at := time.Unix(m.n, 0)
-		return span{at.Add(least), at.Add(most)}
+		return span{at.Add(least - clockGrain), at.Add(most + clockGrain)}
 	}
 	at := time.UnixMilli(m.n)
 	return span{at.Add(-clockGrain), at.Add(clockGrain)}

@@ -41,6 +41,7 @@ func (e *exact) left(at time.Time) int64 { return e.take(at, 0).Remaining }
 // comparison is the result of [compare].
 type comparison struct {
 	sent, judged, failed int
+	denied               int         // of those that were judged
 	wrong                int         // keys with a difference
 	first                *difference // that with the fewest requests before it
 	history              []exchange  // those requests, and the one with the difference
@@ -59,6 +60,7 @@ func compare(limit limits.Limit, keys [][]exchange) (c comparison) {
 				d, judged := differ(limit, answers)
 				mu.Lock()
 				c.sent, c.judged, c.failed = c.sent+len(answers), c.judged+judged, c.failed+count(answers).failed
+				c.denied += count(answers[:judged]).denied
 				if d != nil {
 					c.wrong++
 				}

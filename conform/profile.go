@@ -409,25 +409,21 @@ func (p *Profile) isSteady() bool {
 	return t.Ends || t.Lists
 }
 
-// refill returns how many units may have come back within d, one by one.
+// refill returns how many units may have come back within d, one by one, as a clock that is a bit off
+// counts it.
 func (p *Profile) refill(d time.Duration) int {
 	if p.isSteady() {
 		return 0
 	}
+	d += 2 * clockGrain
 	return int(int64(d) * p.Limit.Rate().Units / int64(p.period()))
 }
 
-// mayTurn reports whether a window may turn within d, so that a count says nothing. Windows that follow
-// the clock do not turn for half a period after [trial.afterTurn]. Those of a server that names no
-// algorithm turn at any time: checks try several times within a small part of a period.
-func (p *Profile) mayTurn(d time.Duration) bool {
-	switch {
-	case !p.Named:
-		return d > p.period()/20
-	case p.turnsByClock() && !p.aligned():
-		return d > p.period()/20
-	}
-	return d > p.period()/3
+// turns reports whether windows that follow the clock turn between two instants, for a clock that is a
+// bit off.
+func (p *Profile) turns(from, to time.Time) bool {
+	period := int64(p.period())
+	return from.Add(-clockGrain).UnixNano()/period != to.Add(clockGrain).UnixNano()/period
 }
 
 // turnsByClock reports whether all of the limit comes back when a window by the clock ends.
@@ -435,9 +431,6 @@ func (p *Profile) turnsByClock() bool {
 	t := p.traits()
 	return t.Aligned && t.Ends
 }
-
-// aligned reports whether windows turn with the clock of this machine.
-func (p *Profile) aligned() bool { return p.turnsByClock() && p.isLocal() }
 
 // isLocal reports whether the server runs on this machine, so that its clock is ours.
 func (p *Profile) isLocal() bool {

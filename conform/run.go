@@ -46,6 +46,7 @@ type runner struct {
 	host    host
 	server  instance // the first, which most checks ask
 	options Options  // with a seed
+	clock   clock    // of the server
 }
 
 // run makes the checks against a host.

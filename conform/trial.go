@@ -28,6 +28,7 @@ type trial struct {
 	clients      atomic.Uint64 // that it has made
 	sent         atomic.Int64  // requests
 	memoryKeys   int           // of each half of the check of memory
+	clock        *clock        // of the server
 }
 
 // addressesOfCheck is how many addresses a check has of its own.
@@ -39,6 +40,7 @@ func newTrial(ctx context.Context, check string, r *runner) *trial {
 	io.WriteString(name, check)
 	return &trial{
 		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
+		clock:        &r.clock,
 		random:       rand.New(rand.NewPCG(seed, name.Sum64())),
 		prefix:       fmt.Sprintf("conform-%x-%s-", seed, check),
 		firstAddress: uint64(indexOf(check)+1) * addressesOfCheck,
@@ -119,12 +121,91 @@ func (t *trial) nextTurn(least time.Duration) time.Time {
 // afterTurn waits until a window that follows the clock has begun, if they do and less than d is left
 // of this one.
 func (t *trial) afterTurn(d time.Duration) {
-	if !t.profile.aligned() {
+	if !t.aligned() {
 		return
 	}
-	if turn := t.nextTurn(0); time.Until(turn) < d {
-		t.sleepUntil(turn.Add(2 * clockGrain))
+	turn := t.nextTurn(0)
+	if time.Until(turn) >= d {
+		turn = turn.Add(-t.profile.period()) // the last one, and not just now
 	}
+	t.sleepUntil(turn.Add(2 * clockGrain))
+}
+
+// clockDiffers reports whether the clock of the server surely is another than ours.
+func (t *trial) clockDiffers() bool {
+	_, _, differs := t.clock.ahead()
+	return differs
+}
+
+// earliest returns when a client that has read what m tells may come. If that is an instant of another clock, ok is
+// false unless something is known of that clock.
+func (t *trial) earliest(m moment, read time.Time) (at time.Time, ok bool) {
+	at = m.earliest(read)
+	least, known, differs := t.clock.ahead()
+	switch {
+	case !m.byClock(), t.profile.isLocal() && !differs:
+		return at, true
+	case !known:
+		return at, false
+	}
+	return at.Add(-least), true
+}
+
+// aligned reports whether windows turn with the clock of this machine.
+func (t *trial) aligned() bool {
+	return t.profile.turnsByClock() && t.profile.isLocal() && !t.clockDiffers()
+}
+
+// knowsTurns reports whether it is known when all of a limit comes back. If it is not, windows may turn at
+// any time, and a check has to see a thing several times.
+func (t *trial) knowsTurns() bool {
+	return t.profile.Named && (!t.profile.turnsByClock() || t.aligned())
+}
+
+// mayTurn reports whether a window may have turned while a key that was fresh was used, so that a count says
+// nothing. Unless it is known when windows turn, the time in which one may is kept so short that none turns
+// each time.
+func (t *trial) mayTurn(answers []exchange) bool {
+	p, over := t.profile, took(answers)
+	switch {
+	case !t.knowsTurns():
+		return over > p.period()/20
+	case p.turnsByClock():
+		from, to := ends(answers)
+		return p.turns(from, to)
+	}
+	return over > p.period()/3 // it began with the first request
+}
+
+// mayFree reports whether a unit of a key may have come back between two instants. history is all that was sent
+// with the key.
+func (t *trial) mayFree(history []exchange, from, to time.Time) bool {
+	p, over := t.profile, to.Sub(from)
+	switch {
+	case p.refill(10*over) > 0: // one in ten is no accident
+		return true
+	case p.Named && !p.isSteady():
+		return false
+	case p.turnsByClock() && t.aligned():
+		return p.turns(from, to)
+	case !t.knowsTurns() && over > p.period()/20:
+		return true
+	}
+	for i := range history {
+		x := &history[i]
+		earliest, latest := x.sent.Add(p.period()-clockGrain), x.answered.Add(p.period()+clockGrain)
+		if x.admitted() && !latest.Before(from) && !earliest.After(to) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeEarly reports whether a request may have been sent before an instant that the server told, by
+// its own clock.
+func (t *trial) mayBeEarly(told moment, sent time.Time) bool {
+	at, ok := t.earliest(told, sent)
+	return !ok || sent.Before(at)
 }
 
 // shown returns what tells c from others, for a report.
@@ -178,6 +259,7 @@ func (c *client) do(q request) exchange {
 	io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
 	answer.Body.Close()
 	x.status, x.header = answer.StatusCode, answer.Header
+	c.trial.clock.read(&x)
 	return x
 }
 
@@ -207,9 +289,14 @@ func atOnce(n int, by func(i int) *client) []exchange {
 }
 
 // exhaust sends requests one after the other until one is denied, and returns all. It gives up after
-// three times the burst.
+// three times the burst, and after a time in which all of the limit has come back several times.
 func (c *client) exhaust() (answers []exchange, denied bool) {
-	for range 3*c.trial.profile.burst() + 3 {
+	p := c.trial.profile
+	end := time.Now().Add(4*p.period() + p.drain())
+	for i := range 3*p.burst() + 3 {
+		if i > 0 && time.Now().After(end) {
+			break
+		}
 		x := c.get()
 		if answers = append(answers, x); x.denied() {
 			return answers, true
