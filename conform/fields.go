@@ -311,8 +311,10 @@ func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *
 				p.window = v.N
 				wrong = wrong || v.Kind != structured.Integer || v.N < leastWindow
 			case "qu":
-				p.others = v.Text != "requests"
-				wrong = wrong || v.Kind != structured.String
+				if kind == structured.String { // a comment in older drafts
+					p.others = v.Text != "requests"
+					wrong = wrong || v.Kind != structured.String
+				}
 			}
 		}
 		wrong = wrong || p.quota < 0 || kind == structured.Integer && p.window < 0
@@ -348,7 +350,7 @@ func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) 
 	for list.Member() {
 		members++
 		own := list.Value.Text
-		wrong = wrong || list.Value.Kind != structured.String || own == ""
+		wrong = wrong || list.Value.Kind != structured.String
 		r, reset := int64(absent), int64(absent)
 		for list.Parameter() {
 			v := list.Value
