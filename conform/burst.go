@@ -10,40 +10,49 @@ const manyAtOnce = 64
 
 // checkBurst sends 64 requests at once on a fresh key, three times.
 func checkBurst(t *trial) outcome {
+	return judgeBursts(t, "requests at once", func() func(int) *client {
+		c := t.client()
+		return func(int) *client { return c }
+	})
+}
+
+// judgeBursts sends requests at once on a fresh key, three times, and compares how many are admitted with the
+// burst of the limit. fresh returns who sends each request of one time, what the name of the requests in a
+// report.
+func judgeBursts(t *trial, what string, fresh func() func(i int) *client) outcome {
 	p := t.profile
 	n := max(manyAtOnce, 2*p.burst())
 	least, most := math.MaxInt, 0
 	for range 3 {
-		c := t.client()
+		by := fresh()
 		t.afterTurn(p.period() / 2)
-		answers := c.burst(n)
+		answers := atOnce(n, by)
 		got, over := count(answers), took(answers)
 		upper := p.burst() + p.refill(over)
 		switch {
 		case got.failed > 0:
-			return fails("of %d requests at once %d are neither admitted nor denied with status %d", n, got.failed,
+			return fails("of %d %s %d are neither admitted nor denied with status %d", n, what, got.failed,
 				p.Denied).with(failures(answers)...)
 		case got.admitted < p.burst():
-			return fails("of %d requests at once on a fresh key %d are admitted, and not %d", n, got.admitted,
-				p.burst())
+			return fails("of %d %s on a fresh key %d are admitted, and not %d", n, what, got.admitted, p.burst())
 		case got.admitted > upper && t.mayTurn(answers):
-			return skips("%d requests at once took %s, so a window may have turned meanwhile", n, seconds(over))
+			return skips("%d %s took %s, so a window may have turned meanwhile", n, what, seconds(over))
 		case got.admitted > 2*upper || t.knowsTurns() && !p.traits().Fades && got.admitted > upper:
-			return fails("of %d requests at once on a fresh key %d are admitted within %s, and not %d", n,
-				got.admitted, seconds(over), upper)
+			return fails("of %d %s on a fresh key %d are admitted within %s, and not %d", n, what, got.admitted,
+				seconds(over), upper)
 		}
 		most = max(most, got.admitted-p.refill(over))
 		least = min(least, got.admitted)
 	}
 	switch {
 	case most > p.burst() && least > p.burst():
-		return fails("of %d requests at once on a fresh key %d or more are admitted, three times, and not %d", n,
-			least, p.burst())
+		return fails("of %d %s on a fresh key %d or more are admitted, three times, and not %d", n, what, least,
+			p.burst())
 	case most > p.burst():
-		return bound("of %d requests at once on a fresh key %d are admitted, and %d once: a window may turn "+
-			"meanwhile", n, least, most)
+		return bound("of %d %s on a fresh key %d are admitted, and %d once: a window may turn meanwhile", n, what,
+			least, most)
 	}
-	return holds("of %d requests at once on a fresh key %d are admitted, three times", n, least)
+	return holds("of %d %s on a fresh key %d are admitted, three times", n, what, least)
 }
 
 // ceiling returns the most that the promised limit admits in an interval of its period.

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -51,7 +52,7 @@ const (
 // dialects are those that a profile may name, in the order of messages.
 var dialects = []dialect{
 	{"retry-after", "RFC 9110, section 10.2.3", readRetryAfter},
-	{"x-ratelimit", "the fields as GitHub and others document them: whole numbers", readXRateLimit},
+	{"x-ratelimit", "what services document, since these fields have no specification", readXRateLimit},
 	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, sections 3 and 4", readDraft6},
 	{"draft-7", "draft-ietf-httpapi-ratelimit-headers-07, section 3", readDraft7},
 	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", lists{}.read},
@@ -150,16 +151,41 @@ func readXRateLimit(h http.Header, _ bool) (t told, ok bool, problems []string) 
 		*part.into = whole(prefix+part.name, value, &problems)
 	}
 	if value, is := single(h, prefix+"Reset", &problems); is {
-		t.reset = momentOf(whole(prefix+"Reset", value, &problems))
+		if t.reset = resetOf(value); t.reset.kind == notTold {
+			problems = append(problems, fmt.Sprintf("%sReset is %q, and must be seconds, 0 or more, or a date", prefix, value))
+		}
 	}
 	return t, ok, problems
+}
+
+// resetOf reads a reset without a specification. GitHub writes whole seconds, Discord decimals, Mastodon
+// a date.
+func resetOf(value string) moment {
+	if n := digits(value); n != absent {
+		return momentOf(n)
+	}
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s < 1e15 && strings.Trim(value, "0123456789.") == "" {
+		if m := momentOf(int64(math.Ceil(s))); m.kind != atSecond {
+			return m
+		}
+		return moment{atMillisecond, int64(math.Ceil(s * 1000))}
+	}
+	if at, err := http.ParseTime(strings.Replace(value, " UTC", " GMT", 1)); err == nil {
+		return moment{atSecond, at.Unix()}
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	switch {
+	case err != nil:
+		return moment{}
+	case at.Nanosecond() == 0:
+		return moment{atSecond, at.Unix()}
+	}
+	return moment{atMillisecond, at.UnixMilli()}
 }
 
 // momentOf returns the moment that a number without a unit means.
 func momentOf(n int64) moment {
 	switch {
-	case n == absent:
-		return moment{}
 	case n >= 1e11:
 		return moment{atMillisecond, n}
 	case n >= 1e8:
@@ -285,8 +311,10 @@ func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *
 				p.window = v.N
 				wrong = wrong || v.Kind != structured.Integer || v.N < leastWindow
 			case "qu":
-				p.others = v.Text != "requests"
-				wrong = wrong || v.Kind != structured.String
+				if kind == structured.String { // a comment in older drafts
+					p.others = v.Text != "requests"
+					wrong = wrong || v.Kind != structured.String
+				}
 			}
 		}
 		wrong = wrong || p.quota < 0 || kind == structured.Integer && p.window < 0
@@ -322,7 +350,7 @@ func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) 
 	for list.Member() {
 		members++
 		own := list.Value.Text
-		wrong = wrong || list.Value.Kind != structured.String || own == ""
+		wrong = wrong || list.Value.Kind != structured.String
 		r, reset := int64(absent), int64(absent)
 		for list.Parameter() {
 			v := list.Value

@@ -27,7 +27,7 @@ func whileDenied(t *trial, c *client, q request) (x exchange, o outcome, ok bool
 	for i := range 5 {
 		// A limit of the request's own must not be used up.
 		if i > 0 && i%p.burst() == 0 {
-			t.sleep(2*p.period() + p.drain() + time.Duration(t.random.Int64N(int64(p.period()))))
+			t.sleep(2*p.period() + p.drain() + t.draw(p.period()))
 		}
 		answers, o, ok := useUp(t, c)
 		if !ok {

@@ -3,55 +3,25 @@ package conform
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 )
 
 // checkInstances starts a second server on the store, and sends to both at once.
 func checkInstances(t *trial) outcome {
-	p := t.profile
-	if p.Store == "" {
+	if t.profile.Store == "" {
 		return skips("the profile has no shared store")
 	}
 	second, err := t.host.start(t.ctx)
 	if err != nil {
 		return skips("a second server does not start: %v", err)
 	}
-	n := max(manyAtOnce, 2*p.burst())
-	least, most := math.MaxInt, 0
-	for range 3 {
+	return judgeBursts(t, "requests to two servers at once", func() func(int) *client {
 		one := t.client()
 		two := *one
 		two.server = second
-		t.afterTurn(p.period() / 2)
-		answers := atOnce(n, func(i int) *client { return []*client{one, &two}[i%2] })
-		got := count(answers)
-		if got.failed > 0 {
-			return fails("of %d requests to two servers at once %d are neither admitted nor denied", n, got.failed).
-				with(failures(answers)...)
-		}
-		if got.admitted < p.burst() {
-			return fails("of %d requests to two servers at once on a fresh key %d are admitted, and not %d", n,
-				got.admitted, p.burst())
-		}
-		over := took(answers)
-		if got.admitted > p.burst()+p.refill(over) && t.mayTurn(answers) {
-			return skips("%d requests to two servers at once took %s, so a window may have turned meanwhile", n,
-				seconds(over))
-		}
-		least = min(least, got.admitted-p.refill(over))
-		most = max(most, got.admitted-p.refill(over))
-	}
-	switch {
-	case least > p.burst():
-		return fails("of %d requests to two servers at once on a fresh key %d or more are admitted, three times, and "+
-			"not %d", n, least, p.burst())
-	case most > p.burst():
-		return bound("of %d requests to two servers at once on a fresh key %d are admitted, and %d once: a window may "+
-			"turn meanwhile", n, least, most)
-	}
-	return holds("of %d requests to two servers at once on a fresh key %d are admitted, three times", n, least)
+		return func(i int) *client { return []*client{one, &two}[i%2] }
+	})
 }
 
 // storeAway is how long the store is away.
