@@ -64,8 +64,8 @@ import (
 
 type keyFunc = func(*http.Request) (string, error)
 
-// known returns the rules of those whom the site knows. An agent counts as one, and so does a person
-// who is signed in. Everyone else is a stranger.
+// known returns the rules of those whom the site knows. An agent counts as one, and so does a
+// person who is signed in. Everyone else is a stranger.
 func known(v *agents.Verifier) []nethttp.Rule {
 	return []nethttp.Rule{{
 		Name:     "agents",
@@ -159,9 +159,10 @@ func user(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// newHandler returns the site with its limits: first those of each client, and behind them that of all
-// strangers together. One limiter for both would not count a request that it denies. Then crawlers that
-// come at once would keep their bursts for as long as they and everyone else wait for that of all.
+// newHandler returns the site with its limits: first those of each client, and behind them that of
+// all strangers together. One limiter for both would not count a request that it denies. Then
+// crawlers that come at once would keep their bursts for as long as they and everyone else wait for
+// that of all.
 func newHandler(
 	v *agents.Verifier, strangers limits.Limit, backend backends.Backend, site http.Handler,
 ) (http.Handler, error) {
