@@ -2,15 +2,14 @@ package conform
 
 import (
 	"fmt"
-	"sync"
 	"time"
 )
 
 const (
-	manyArrivals = 10_000
-	arrivalsKey  = 20 // of one key
-	arrivalsTime = 15 * time.Second
-	inFlight     = 8 // of the check, so that answers are not late because of it
+	mostArrivals  = 10_000
+	arrivalsOfKey = 20 // at least: they use up its limit several times
+	arrivalsTime  = 15 * time.Second
+	mostInFlight  = 8 // of the check, so that answers are not late because of it
 
 	// leastGap is between an answer and the next request of a key, so that the instants of requests
 	// are in order whatever the clock of the server.
@@ -26,19 +25,41 @@ func checkModel(t *trial) outcome {
 	case !p.isLocal():
 		return skips("the server runs elsewhere, so its clock may differ from ours")
 	}
-	keys, each := manyArrivals/arrivalsKey, arrivalsKey
-	if !p.manyKeys() {
-		keys, each = 1, manyArrivals
+	answers := sendAtRandom(t)
+	c := compare(p.Limit, answers)
+	switch {
+	case c.first != nil && p.traits().Aligned && t.clockDiffers():
+		return skips("the clock of the server seems to be %s, and windows follow it", t.clock.difference())
+	case c.first != nil:
+		return fails("the %s request on a key is %s; %d of %d keys have an answer that differs from %v",
+			ordinal(c.first.at+1), c.first.text, c.wrong, len(answers), p.Limit).with(story(c.history, p.units()+4)...)
+	case c.failed > c.sent/100:
+		return fails("%d of %d requests are neither admitted nor denied", c.failed, c.sent)
+	case c.denied == 0:
+		return skips("none of %d requests is denied, so there is nothing to compare: set the server up with a limit that "+
+			"requests one after the other use up", c.sent)
+	case c.judged < c.sent/2:
+		return skips("only %d of %d answers were quick enough to be judged", c.judged, c.sent)
+	}
+	return holds("%d random requests on %d keys are answered as by %v", c.judged, len(answers), p.Limit)
+}
+
+// sendAtRandom sends requests after random gaps, and returns the answers to each key.
+func sendAtRandom(t *trial) [][]exchange {
+	each := max(arrivalsOfKey, 3*t.profile.burst())
+	keys := mostArrivals / each
+	if !t.profile.manyKeys() {
+		keys, each = 1, mostArrivals
 	}
 	gaps := make([][]time.Duration, keys)
 	for i := range gaps {
-		gaps[i] = make([]time.Duration, min(each, 500))
+		gaps[i] = make([]time.Duration, min(each, 500)) // they repeat
 		for j := range gaps[i] {
 			gaps[i][j] = drawGap(t, j == 0)
 		}
 	}
 	answers := make([][]exchange, keys)
-	slots := make(chan struct{}, inFlight)
+	slots := make(chan struct{}, mostInFlight)
 	end := time.Now().Add(arrivalsTime)
 	t.each(keys, func(i int, c *client) {
 		for j := 0; j < each && time.Now().Before(end) && t.ctx.Err() == nil; j++ {
@@ -48,66 +69,24 @@ func checkModel(t *trial) outcome {
 			<-slots
 		}
 	})
-	var (
-		mu      sync.Mutex
-		sent    int
-		judged  int
-		failed  int
-		found   *difference
-		history []exchange
-		wrong   int
-	)
-	var all sync.WaitGroup
-	parts := make(chan []exchange)
-	for range 2 {
-		all.Go(func() {
-			for one := range parts {
-				d, n, err := differ(p.Limit, one)
-				mu.Lock()
-				sent, judged, failed = sent+len(one), judged+n, failed+count(one).failed
-				if err == nil && d != nil {
-					wrong++
-					if found == nil || d.at < found.at {
-						found, history = d, one[:d.at+1]
-					}
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, one := range answers {
-		parts <- one
-	}
-	close(parts)
-	all.Wait()
-	switch {
-	case found != nil:
-		return fails("the %s request on a key is %s; %d of %d keys have an answer that differs from %v",
-			ordinal(found.at+1), found.text, wrong, keys, p.Limit).with(story(history, p.units()+4)...)
-	case failed > sent/100:
-		return fails("%d of %d requests are neither admitted nor denied", failed, sent)
-	case judged < sent/2 || judged == 0:
-		return skips("only %d of %d answers were quick enough to be judged", judged, sent)
-	}
-	return holds("%d random requests on %d keys are answered as by %v", judged, keys, p.Limit)
+	return answers
 }
 
 // drawGap draws the time before a request: most come in bursts, some at the pace of the limit, a few
-// after a pause.
+// after a pause. They are so few that a limit is used up in between.
 func drawGap(t *trial, first bool) time.Duration {
 	period := t.profile.period()
-	draw := func(d time.Duration) time.Duration {
-		return leastGap + time.Duration(t.random.Int64N(int64(max(d, 1))))
-	}
-	switch n := t.random.IntN(100); {
+	most := 3 * period / 2
+	many := max(1, t.profile.burst()/arrivalsOfKey)
+	switch n := t.random.IntN(85*many + 15); {
 	case first:
-		return draw(period)
-	case n < 60:
-		return draw(10 * time.Millisecond)
-	case n < 85:
-		return draw(2 * period / time.Duration(t.profile.units()))
+		most = period
+	case n < 60*many:
+		most = 10 * time.Millisecond
+	case n < 85*many:
+		most = 2 * period / time.Duration(t.profile.units())
 	}
-	return draw(3 * period / 2)
+	return leastGap + t.draw(most)
 }
 
 // ordinal returns n as in "the 3rd".

@@ -1,7 +1,7 @@
 package conform
 
 import (
-	"fmt"
+	"math"
 	"time"
 )
 
@@ -10,57 +10,49 @@ const manyAtOnce = 64
 
 // checkBurst sends 64 requests at once on a fresh key, three times.
 func checkBurst(t *trial) outcome {
+	return judgeBursts(t, "requests at once", func() func(int) *client {
+		c := t.client()
+		return func(int) *client { return c }
+	})
+}
+
+// judgeBursts sends requests at once on a fresh key, three times, and compares how many are admitted with the
+// burst of the limit. fresh returns who sends each request of one time, what the name of the requests in a
+// report.
+func judgeBursts(t *trial, what string, fresh func() func(i int) *client) outcome {
 	p := t.profile
 	n := max(manyAtOnce, 2*p.burst())
-	var most, least int
+	least, most := math.MaxInt, 0
 	for range 3 {
-		c := t.client()
+		by := fresh()
 		t.afterTurn(p.period() / 2)
-		answers := c.burst(n)
+		answers := atOnce(n, by)
 		got, over := count(answers), took(answers)
 		upper := p.burst() + p.refill(over)
 		switch {
 		case got.failed > 0:
-			return fails("of %d requests at once %d are neither admitted nor denied with status %d", n, got.failed,
+			return fails("of %d %s %d are neither admitted nor denied with status %d", n, what, got.failed,
 				p.Denied).with(failures(answers)...)
 		case got.admitted < p.burst():
-			return fails("of %d requests at once on a fresh key %d are admitted, and not %d", n, got.admitted,
-				p.burst())
-		case got.admitted > upper && p.mayTurn(over):
-			return skips("%d requests at once took %s, so a window may have turned meanwhile", n, seconds(over))
-		case got.admitted > 2*upper || p.Named && got.admitted > upper:
-			return fails("of %d requests at once on a fresh key %d are admitted within %s, and not %d", n,
-				got.admitted, seconds(over), upper)
+			return fails("of %d %s on a fresh key %d are admitted, and not %d", n, what, got.admitted, p.burst())
+		case got.admitted > upper && t.mayTurn(answers):
+			return skips("%d %s took %s, so a window may have turned meanwhile", n, what, seconds(over))
+		case got.admitted > 2*upper || t.knowsTurns() && !p.traits().Fades && got.admitted > upper:
+			return fails("of %d %s on a fresh key %d are admitted within %s, and not %d", n, what, got.admitted,
+				seconds(over), upper)
 		}
 		most = max(most, got.admitted-p.refill(over))
-		if least == 0 {
-			least = got.admitted
-		}
 		least = min(least, got.admitted)
 	}
 	switch {
 	case most > p.burst() && least > p.burst():
-		return fails("of %d requests at once on a fresh key %d or more are admitted, three times, and not %d", n,
-			least, p.burst())
+		return fails("of %d %s on a fresh key %d or more are admitted, three times, and not %d", n, what, least,
+			p.burst())
 	case most > p.burst():
-		return bound("of %d requests at once on a fresh key %d are admitted, and %d once: a window may turn "+
-			"meanwhile", n, least, most)
+		return bound("of %d %s on a fresh key %d are admitted, and %d once: a window may turn meanwhile", n, what,
+			least, most)
 	}
-	return holds("of %d requests at once on a fresh key %d are admitted, three times", n, least)
-}
-
-// failures returns the first requests that were neither admitted nor denied.
-func failures(answers []exchange) (lines []string) {
-	for i := range answers {
-		if x := &answers[i]; x.failed() && len(lines) < 3 {
-			text := fmt.Sprintf("request %d: %s", i+1, x)
-			if x.err != nil {
-				text += fmt.Sprintf(": %v", x.err)
-			}
-			lines = append(lines, text)
-		}
-	}
-	return lines
+	return holds("of %d %s on a fresh key %d are admitted, three times", n, what, least)
 }
 
 // ceiling returns the most that the promised limit admits in an interval of its period.
@@ -81,7 +73,7 @@ func ceiling(t *trial) (most int, why string) {
 // read clocks of milliseconds, and timers are late.
 const slack = 10 * time.Millisecond
 
-// checkInterval looks for the interval of a period with the most admitted requests, by three kinds
+// checkInterval looks for the interval of a period with the most admitted requests, by four kinds
 // of client, each three times.
 func checkInterval(t *trial) outcome {
 	kinds := []struct {
@@ -91,13 +83,10 @@ func checkInterval(t *trial) outcome {
 		{"a client that waits for the clock to turn", aroundTheTurn},
 		{"a client that waits for the end of its own window", aroundItsWindow},
 		{"a client that never waits", withoutPause},
+		{"a client that rests three times in a period", withRests},
 	}
 	n := 3 * len(kinds)
-	answers := make([][]exchange, n)
-	phases := make([]time.Duration, n)
-	for i := range phases {
-		phases[i] = time.Duration(t.random.Int64N(int64(t.profile.period())))
-	}
+	answers, phases := make([][]exchange, n), t.phases(n)
 	t.each(n, func(i int, c *client) {
 		t.sleep(phases[i])
 		answers[i] = kinds[i%len(kinds)].send(t, c)
@@ -113,16 +102,16 @@ func checkInterval(t *trial) outcome {
 		}
 	}
 	who := kinds[best%len(kinds)].name
-	ceiling, why := ceiling(t)
+	promised, why := ceiling(t)
 	switch {
-	case most > ceiling:
+	case most > promised:
 		return fails("%s has %d admitted within %s, and the most of such a limit is %d, %s", who, most,
-			seconds(length), ceiling, why).with(story(answers[best], 12)...)
+			seconds(length), promised, why).with(story(answers[best], 12)...)
 	case most > t.profile.units():
-		return bound("at most %d in a period, %s; %s has %d admitted within %s", ceiling, why, who, most,
+		return bound("at most %d in a period, %s; %s has %d admitted within %s", promised, why, who, most,
 			seconds(length))
 	}
-	return holds("no interval of %v has more than %d admitted, for clients of three kinds", t.profile.period(),
+	return holds("no interval of %v has more than %d admitted, for clients of four kinds", t.profile.period(),
 		most)
 }
 
@@ -153,6 +142,16 @@ func aroundItsWindow(t *trial, c *client) []exchange {
 func withoutPause(t *trial, c *client) []exchange {
 	start := time.Now()
 	return append(c.burst(t.profile.burst()+2), steadily(t, c, start.Add(t.profile.period()))...)
+}
+
+// withRests sends all it can, four times in a period. A limiter that forgets a key too early lets it.
+func withRests(t *trial, c *client) (answers []exchange) {
+	start := time.Now()
+	for i := range 4 {
+		t.sleepUntil(start.Add(time.Duration(i) * t.profile.period() * 3 / 10))
+		answers = append(answers, c.burst(t.profile.burst()+2)...)
+	}
+	return answers
 }
 
 // steadily sends twice as many requests as a period has units, evenly, until an instant.

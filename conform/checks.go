@@ -1,9 +1,47 @@
 package conform
 
+import "slices"
+
+// Check is one thing that a limiter is held against.
+type Check struct {
+	Name   string // such as "burst"
+	Says   string // what holds, in a sentence
+	Source string // the document and section that says so
+	Why    string // why it matters to a user
+
+	timing timing
+	run    func(t *trial) outcome
+}
+
+// timing says when a check runs.
+type timing uint8
+
+const (
+	parallel timing = iota // at the same time as others
+	alone                  // at a time of its own, since others would slow it
+	last                   // alone and after all others, since it stops or fills the server
+)
+
+// Checks returns all checks in the order of reports.
+func Checks() []Check { return slices.Clone(checks) }
+
+// checkNames returns the names of all checks.
+func checkNames() (names []string) {
+	for i := range checks {
+		names = append(names, checks[i].Name)
+	}
+	return names
+}
+
+// indexOf returns the place of a check, or -1.
+func indexOf(name string) int {
+	return slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
+}
+
 // checks are all checks in the order of reports. A new check is a row here and its function.
 var checks = []Check{{
 	Name: "burst", Says: "64 requests at once on a fresh key admit exactly the burst of the limit",
-	Source: "the promise of the profile",
+	Source: "the promise of the profile", timing: alone,
 	Why: "A limiter that reads a count, compares it and writes it back in two steps admits all that come in " +
 		"between: 60 of 60 at a limit of 30 were seen. A client that opens many connections then has no limit. One " +
 		"that admits fewer than it says denies clients that obey.",
@@ -40,24 +78,24 @@ var checks = []Check{{
 	run:    checkStatus,
 }, {
 	Name: "syntax", Says: "the fields of a hundred answers are written as the document of their dialect says",
-	Source: "RFC 9651 for structured fields, RFC 9110 for Retry-After, and the draft of the dialect",
+	Source: "RFC 9110, section 10.2.3, for Retry-After; the draft of the dialect, and RFC 9651 for its syntax",
 	Why: "A client ignores a malformed field whole, so it has no warning. Retry-After on an answer that is no " +
-		"denial makes some clients wait for nothing.",
+		"denial is allowed, and makes a client that obeys wait for nothing: the report states it.",
 	run: checkSyntax,
 }, {
 	Name: "quota", Says: "the told limit and window are those that are promised",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 3.1",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, sections 3.1.1 and 3.1.3; -06, sections 3.1 and 3.2",
 	Why:    "Clients plan by the quota: one that is told too much sends too fast from the start.",
 	run:    checkQuota,
 }, {
 	Name: "remaining", Says: "after each of a hundred requests as many more are admitted as it tells, and no more",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.1",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.1; -06, section 3.3",
 	Why: "A client that is told one too many runs into a denial it wanted to avoid. One that is told too few " +
 		"leaves a part of its limit unused.",
 	run: checkRemaining,
 }, {
 	Name: "reset", Says: "a request at the reset that a denial tells is admitted",
-	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.2; -06, section 3.3",
+	Source: "draft-ietf-httpapi-ratelimit-headers-11, section 4.1.2; -06, section 3.4",
 	Why:    "Clients that read no Retry-After wait for the reset, with the same effects if it is wrong.",
 	run:    checkReset,
 }, {
@@ -73,13 +111,13 @@ var checks = []Check{{
 	run:    checkHead,
 }, {
 	Name: "options", Says: "OPTIONS is denied where GET is",
-	Source: "RFC 9110, section 9.3.7",
+	Source: "RFC 9110, section 9.3.7: OPTIONS asks for no action",
 	Why: "Preflights of browsers are often exempt on purpose, and then they must be answered without any work. " +
 		"The report states which it is.",
 	run: checkOptions,
 }, {
 	Name: "http2", Says: "requests by HTTP/2 and HTTP/1.1 count together",
-	Source: "RFC 9113, section 1: the semantics of HTTP are the same",
+	Source: "RFC 9110, section 2.5: the semantics of HTTP are the same in all its versions",
 	Why:    "A limit for each protocol is twice the limit.",
 	run:    checkHTTP2,
 }, {
@@ -111,28 +149,28 @@ var checks = []Check{{
 	run:    checkEmpty,
 }, {
 	Name: "key-long", Says: "two keys of 10 kB that differ in their last character count apart, or are refused",
-	Source: "RFC 9110, section 5.4; RFC 6585, section 5",
+	Source: "RFC 9110, section 5.4; RFC 6585, section 5: a key that is too long is refused",
 	Why:    "Keys that are cut or hashed badly let clients use up the limits of others. Long keys fill the store.",
 	run:    checkLong,
 }, {
 	Name: "instances", Says: "two servers on one store admit the limit together",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "Two steps at the store, or counts that are written back late, admit the limit once for each server.",
 	run: checkInstances,
 }, {
 	Name: "restart", Says: "a restart of the server leaves the counts of a shared store alone",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A count that is kept in the process is lost with each deployment. The report states what a restart gives.",
 	run: checkRestart,
 }, {
 	Name: "store", Says: "after the store was away the limit works again; the report says what happens meanwhile",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A limiter whose store is away admits all, denies all or waits. Which one it is decides whether an outage " +
 		"of Redis is an outage of the service.",
 	run: checkStore,
 }, {
 	Name: "memory", Says: "the report says how much memory keys take, and whether they keep it after their time",
-	Source: "the promise of the profile", part: alone,
+	Source: "the promise of the profile", timing: last,
 	Why: "A client that invents keys fills a limiter that forgets none, until the process ends.",
 	run: checkMemory,
 }}

@@ -52,11 +52,7 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 	if t.profile.manyKeys() {
 		n *= 2
 	}
-	results := make([]comeback, n)
-	phases := make([]time.Duration, retryPhases)
-	for i := range phases {
-		phases[i] = time.Duration(t.random.Int64N(int64(period)))
-	}
+	results, phases := make([]comeback, n), t.phases(retryPhases)
 	t.each(n, func(i int, c *client) {
 		r := &results[i]
 		t.sleep(phases[i%retryPhases])
@@ -75,7 +71,11 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 			r.other = skips("%s of a denial tells no instant", field)
 			return
 		}
-		at := r.told.earliest(last.answered)
+		at, ok := t.earliest(r.told, last.answered)
+		if !ok {
+			r.other = skips("%s tells an instant, and the clock of the server may differ from ours", field)
+			return
+		}
 		if r.wait = at.Sub(last.answered); r.wait > most {
 			return
 		}
@@ -86,10 +86,14 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 				return
 			}
 		}
-		t.sleepUntil(at)
+		for t.ctx.Err() == nil && time.Now().Before(at) {
+			t.sleepUntil(at)
+			at, _ = t.earliest(r.told, last.answered) // by what is known now of the clock of the server
+		}
 		r.answers = append(r.answers, c.get())
 	})
 	var longest, early time.Duration
+	var unclear outcome
 	for i := range results {
 		r := &results[i]
 		last := &r.answers[len(r.answers)-1]
@@ -99,6 +103,9 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 		case r.wait > most:
 			return bound("a denial tells a wait of %v, and the period is %v: nothing was sent so late",
 				r.wait.Round(time.Second), period)
+		case i < retryPhases && last.denied() && r.told.byClock() && t.mayBeEarly(r.told, last.sent):
+			unclear = skips("%s tells an instant (%v), and the clock of the server seems to be %s", field, r.told,
+				t.clock.difference())
 		case i < retryPhases && !last.admitted():
 			return fails("a client that comes back when %s says (%v) is %s", field, r.told, last).
 				with(story(r.answers, 6)...)
@@ -106,6 +113,9 @@ func comeBack(t *trial, field string, read func(x *exchange) (moment, []string))
 			early = max(early, r.wait-r.earliest)
 		}
 		longest = max(longest, r.wait)
+	}
+	if unclear.verdict != "" {
+		return unclear
 	}
 	if early > time.Second+tryEvery+100*time.Millisecond {
 		return bound("%d clients that come back when %s says are admitted; one that tries all the time is up to %s "+
@@ -131,7 +141,7 @@ func checkDenied(t *trial) outcome {
 	for range pairs {
 		calm = append(calm, t.client())
 	}
-	phase := time.Duration(t.random.Int64N(int64(p.period())))
+	phases := t.phases(pairs) // windows turn for one pair at a time, if it is not known when
 	t.each(pairs, func(i int, pushing *client) {
 		g := &got[i]
 		both := func() {
@@ -144,9 +154,9 @@ func checkDenied(t *trial) outcome {
 					g.pushing = append(g.pushing, x)
 				}
 			}
-			g.late = took(answers)
+			g.late = max(g.late, took(answers))
 		}
-		t.sleep(phase)
+		t.sleep(phases[i])
 		t.afterTurn(p.period())
 		end := time.Now().Add(p.period() * 3 / 2)
 		both()
@@ -192,6 +202,9 @@ func checkHead(t *trial) outcome {
 	case !ok:
 		return o
 	case x.failed():
+		if y := t.client().do(request{method: http.MethodHead}); y.failed() {
+			return skips("HEAD is %s whether or not GET is denied: the page has none", &y)
+		}
 		return fails("HEAD is %s where GET is denied with status %d", &x, t.profile.Denied)
 	case x.admitted():
 		return fails("HEAD is admitted where GET is denied: it has a limit of its own, or none")
@@ -209,7 +222,7 @@ func checkHead(t *trial) outcome {
 		over := took(answers)
 		least = min(least, count(answers).admitted-p.refill(over))
 		switch {
-		case least > p.burst() && p.mayTurn(over):
+		case least > p.burst() && t.mayTurn(answers):
 			return skips("%d requests took %s, too long to tell", len(answers), seconds(over))
 		case least <= p.burst():
 			return holds("HEAD counts as GET does, and is denied with status %d", p.Denied)

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// clockGrain is how far the clock by which a server decides may be from ours: many read milliseconds.
+const clockGrain = 2 * time.Millisecond
+
 // exchange is a request with its answer.
 type exchange struct {
 	sent, answered time.Time // the server decided it in between
@@ -54,12 +57,32 @@ func count(answers []exchange) (t tally) {
 	return t
 }
 
+// failures returns the first requests that were neither admitted nor denied.
+func failures(answers []exchange) (lines []string) {
+	for i := range answers {
+		if x := &answers[i]; x.failed() && len(lines) < 3 {
+			text := fmt.Sprintf("request %d: %s", i+1, x)
+			if x.err != nil {
+				text += fmt.Sprintf(": %v", x.err)
+			}
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
 // took returns the time from the first sending to the last answer.
 func took(answers []exchange) time.Duration {
+	first, last := ends(answers)
+	return last.Sub(first)
+}
+
+// ends returns the first sending and the last answer.
+func ends(answers []exchange) (first, last time.Time) {
 	if len(answers) == 0 {
-		return 0
+		return first, last
 	}
-	first, last := answers[0].sent, answers[0].answered
+	first, last = answers[0].sent, answers[0].answered
 	for _, x := range answers {
 		if x.sent.Before(first) {
 			first = x.sent
@@ -68,7 +91,7 @@ func took(answers []exchange) time.Duration {
 			last = x.answered
 		}
 	}
-	return last.Sub(first)
+	return first, last
 }
 
 // mostWithin returns the most admitted requests that were surely decided within an interval shorter

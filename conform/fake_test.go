@@ -148,7 +148,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 const (
-	fewKeys = 3000  // in place of manyKeys
+	fewKeys = 3000  // in place of memoryKeys
 	keySize = 10000 // bytes of a key
 )
 
@@ -190,6 +190,10 @@ const (
 	neverReturns       fault = "does not go back to its store"
 	forgetsNothing     fault = "keeps all keys"
 	failsWithLongKeys  fault = "answers 500 after a long key"
+	forgetsAtRest      fault = "forgets keys that rest for a quarter of the period"
+	hashesKeys         fault = "counts by a hash of keys"
+	resetEarlyDenied   fault = "tells a reset in denials alone, a second early"
+	opensFree          fault = "has no limit for half a second after its start"
 	anchorsAtEveryCall fault = "moves its window with each request"
 )
 
@@ -206,6 +210,7 @@ type fake struct {
 	profile *Profile
 	fault   fault
 	store   *store
+	opened  time.Time
 	answers int
 	broken  bool
 }
@@ -263,6 +268,12 @@ func (f *fake) decide(h http.Header, r *http.Request) (status int) {
 		key = strings.ToLower(key)
 	case cutsKeys:
 		key = key[:min(len(key), 64)]
+	case hashesKeys:
+		hash := int32(0)
+		for i := range len(key) {
+			hash = 31*hash + int32(key[i])
+		}
+		key = fmt.Sprint(hash)
 	case ownHTTP2:
 		key = fmt.Sprint(r.ProtoMajor, key)
 	}
@@ -303,6 +314,12 @@ func (f *fake) decide(h http.Header, r *http.Request) (status int) {
 		k = &window{number: number}
 		s.data[key] = k
 		s.ever++
+	}
+	if f.fault == forgetsAtRest && now.Sub(k.last) > period/4 {
+		k.used = 0
+	}
+	if f.fault == opensFree && now.Sub(f.opened) < time.Second/2 {
+		return 200
 	}
 	if k.number != number {
 		k.number, k.used = number, 0
@@ -374,6 +391,9 @@ func (f *fake) tell(h http.Header, limit, left int, wait time.Duration, denied b
 	}
 	h.Set("X-RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
+	if f.fault == resetEarlyDenied && denied {
+		h.Set("X-RateLimit-Reset", strconv.Itoa(reset-1))
+	}
 	h.Set("RateLimit-Limit", strconv.Itoa(limit))
 	h.Set("RateLimit-Remaining", strconv.Itoa(left))
 	h.Set("RateLimit-Reset", strconv.Itoa(reset))
@@ -398,7 +418,9 @@ func fakeProfile(t testing.TB, changes ...string) *Profile {
 				kept = append(kept, line)
 			}
 		}
-		text = strings.Join(kept, "") + change + "\n"
+		if text = strings.Join(kept, ""); change != name+":" { // otherwise the field is left out
+			text += change + "\n"
+		}
 	}
 	p, err := Parse("profile.yaml", []byte(text))
 	if err != nil {
@@ -414,7 +436,7 @@ func runFake(t *testing.T, p *Profile, f fault, only ...string) (report *Report)
 		if f == ownCounts && !first {
 			s = newStore()
 		}
-		return &fake{profile: p, fault: f, store: s}
+		return &fake{profile: p, fault: f, store: s, opened: time.Now()}
 	}, only...)
 }
 
@@ -429,7 +451,7 @@ func runServer(t *testing.T, p *Profile, f fault, open func(s *store, first bool
 // runHost makes checks of a host, in a bubble.
 func runHost(t *testing.T, p *Profile, h *fakeHost, options Options) (report *Report) {
 	t.Helper()
-	options.keys = fewKeys
+	options.memoryKeys = fewKeys
 	synctest.Test(t, func(t *testing.T) {
 		var err error
 		if report, err = run(t.Context(), p, h, options); err != nil {

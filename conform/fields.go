@@ -2,7 +2,9 @@ package conform
 
 import (
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +17,14 @@ type dialect struct {
 	name   string
 	source string // the document that has its syntax
 
-	// read reads the fields of an answer. ok reports whether they are there. Each problem is one
-	// against the document.
-	read func(h http.Header, denied bool) (t told, ok bool, problems []string)
+	// read reads the fields of an answer. found reports whether they are there. Each problem of fields
+	// that are there is one against the document.
+	read func(h http.Header, denied bool) (t told, found bool, problems []string)
 }
+
+// counts reports whether d tells what is left. A server need not do so in each answer: section 6.2 of
+// draft -11, section 4.1 of -06 and -07.
+func (d *dialect) counts() bool { return d.name != "retry-after" }
 
 // told is what an answer tells. A number is absent if it is not told.
 type told struct {
@@ -46,11 +52,12 @@ const (
 // dialects are those that a profile may name, in the order of messages.
 var dialects = []dialect{
 	{"retry-after", "RFC 9110, section 10.2.3", readRetryAfter},
-	{"x-ratelimit", "the fields as GitHub and others document them: whole numbers", readXRateLimit},
-	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, section 3", readDraft6},
+	{"x-ratelimit", "what services document, since these fields have no specification", readXRateLimit},
+	{"draft-6", "draft-ietf-httpapi-ratelimit-headers-06, sections 3 and 4", readDraft6},
 	{"draft-7", "draft-ietf-httpapi-ratelimit-headers-07, section 3", readDraft7},
-	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", readLists},
-	{"draft-11", "draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4", readLists},
+	{"draft-8", "draft-ietf-httpapi-ratelimit-headers-08, sections 3 and 4", lists{}.read},
+	{"draft-11", "draft-ietf-httpapi-ratelimit-headers-11, sections 3 and 4",
+		lists{needRest: true, leastWindow: 1}.read},
 }
 
 // Dialects returns the names that the field fields of a profile may have.
@@ -86,13 +93,21 @@ func single(h http.Header, name string, problems *[]string) (value string, ok bo
 	return lines[0], true
 }
 
-// whole reads a whole number that is not negative, as in 1*DIGIT.
-func whole(name, value string, problems *[]string) int64 {
+// digits reads a whole number that is not negative, as in 1*DIGIT.
+func digits(value string) int64 {
 	if n, err := strconv.ParseInt(value, 10, 64); err == nil && strings.Trim(value, "0123456789") == "" {
 		return n
 	}
-	*problems = append(*problems, fmt.Sprintf("%s is %q, and must be a whole number, 0 or more", name, value))
 	return absent
+}
+
+// whole reads the value of a field as digits.
+func whole(name, value string, problems *[]string) int64 {
+	n := digits(value)
+	if n == absent {
+		*problems = append(*problems, fmt.Sprintf("%s is %q, and must be a whole number, 0 or more", name, value))
+	}
+	return n
 }
 
 func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []string) {
@@ -100,16 +115,17 @@ func readRetryAfter(h http.Header, denied bool) (t told, ok bool, problems []str
 	value, ok := single(h, "Retry-After", &problems)
 	switch {
 	case !ok && denied:
-		return t, false, []string{"a denial has no Retry-After"}
+		return t, false, []string{"a denial has no Retry-After, which the profile lists"}
 	case !ok:
 		return t, false, nil
-	case !denied:
-		return t, true, []string{fmt.Sprintf("Retry-After is %q on an answer that is no denial", value)}
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		t.reset = moment{atSecond, at.Unix()}
-	} else if n := whole("Retry-After", value, &problems); n != absent {
+	} else if n := digits(value); n != absent {
 		t.reset = moment{secondsToGo, n}
+	} else {
+		problems = append(problems, fmt.Sprintf("Retry-After is %q, and must be a whole number of seconds, or a date "+
+			"that ends in GMT", value))
 	}
 	return t, true, problems
 }
@@ -123,12 +139,11 @@ func readXRateLimit(h http.Header, _ bool) (t told, ok bool, problems []string) 
 		prefix = "X-Rate-Limit-"
 	}
 	for _, part := range []struct {
-		name     string
-		into     *int64
-		required bool
-	}{{"Limit", &t.limit, true}, {"Remaining", &t.remaining, true}} {
+		name string
+		into *int64
+	}{{"Limit", &t.limit}, {"Remaining", &t.remaining}} {
 		value, is := single(h, prefix+part.name, &problems)
-		if !is && part.required {
+		if !is {
 			problems = append(problems, "there is no "+prefix+part.name)
 			continue
 		}
@@ -136,16 +151,41 @@ func readXRateLimit(h http.Header, _ bool) (t told, ok bool, problems []string) 
 		*part.into = whole(prefix+part.name, value, &problems)
 	}
 	if value, is := single(h, prefix+"Reset", &problems); is {
-		t.reset = momentOf(whole(prefix+"Reset", value, &problems))
+		if t.reset = resetOf(value); t.reset.kind == notTold {
+			problems = append(problems, fmt.Sprintf("%sReset is %q, and must be seconds, 0 or more, or a date", prefix, value))
+		}
 	}
 	return t, ok, problems
+}
+
+// resetOf reads a reset without a specification. GitHub writes whole seconds, Discord decimals, Mastodon
+// a date.
+func resetOf(value string) moment {
+	if n := digits(value); n != absent {
+		return momentOf(n)
+	}
+	if s, err := strconv.ParseFloat(value, 64); err == nil && s < 1e15 && strings.Trim(value, "0123456789.") == "" {
+		if m := momentOf(int64(math.Ceil(s))); m.kind != atSecond {
+			return m
+		}
+		return moment{atMillisecond, int64(math.Ceil(s * 1000))}
+	}
+	if at, err := http.ParseTime(strings.Replace(value, " UTC", " GMT", 1)); err == nil {
+		return moment{atSecond, at.Unix()}
+	}
+	at, err := time.Parse(time.RFC3339, value)
+	switch {
+	case err != nil:
+		return moment{}
+	case at.Nanosecond() == 0:
+		return moment{atSecond, at.Unix()}
+	}
+	return moment{atMillisecond, at.UnixMilli()}
 }
 
 // momentOf returns the moment that a number without a unit means.
 func momentOf(n int64) moment {
 	switch {
-	case n == absent:
-		return moment{}
 	case n >= 1e11:
 		return moment{atMillisecond, n}
 	case n >= 1e8:
@@ -170,40 +210,48 @@ func integer(h http.Header, name string, problems *[]string) int64 {
 	return value.N
 }
 
-// readDraft6 reads RateLimit-Limit, -Remaining and -Reset. Section 4 requires all three if
-// RateLimit-Limit is there.
+// readDraft6 reads RateLimit-Limit, -Remaining and -Reset. Section 4 requires the reset if the limit is
+// there.
 func readDraft6(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
+	reset := int64(absent)
 	for _, part := range []struct {
 		name string
 		into *int64
-	}{{"RateLimit-Limit", &t.limit}, {"RateLimit-Remaining", &t.remaining}} {
-		if len(h.Values(part.name)) == 0 {
-			problems = append(problems, "there is no "+part.name)
-			continue
+	}{{"RateLimit-Limit", &t.limit}, {"RateLimit-Remaining", &t.remaining}, {"RateLimit-Reset", &reset}} {
+		if len(h.Values(part.name)) > 0 {
+			ok = true
+			*part.into = integer(h, part.name, &problems)
 		}
-		ok = true
-		*part.into = integer(h, part.name, &problems)
 	}
-	if len(h.Values("RateLimit-Reset")) == 0 {
-		problems = append(problems, "there is no RateLimit-Reset")
-	} else if n := integer(h, "RateLimit-Reset", &problems); n != absent {
-		t.reset = moment{secondsToGo, n}
+	if reset != absent {
+		t.reset = moment{secondsToGo, reset}
 	}
-	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
-		t.window = found[0]
+	if len(h.Values("RateLimit-Limit")) > 0 && len(h.Values("RateLimit-Reset")) == 0 {
+		problems = append(problems, "there is no RateLimit-Reset beside RateLimit-Limit")
 	}
+	t.window = windowOf(policies(h, structured.Integer, 0, &problems), t.limit)
 	return t, ok, problems
 }
 
-// readDraft7 reads RateLimit, a Dictionary with limit, remaining and reset.
+// windowOf returns the window of the policy that has a quota; or absent.
+func windowOf(all []policy, quota int64) int64 {
+	for _, p := range all {
+		if p.quota == quota {
+			return p.window
+		}
+	}
+	return absent
+}
+
+// readDraft7 reads RateLimit, a Dictionary with limit, reset and, if the server likes, remaining.
 func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
 	lines := h.Values("RateLimit")
 	if len(lines) == 0 {
 		return t, false, []string{"there is no RateLimit"}
 	}
-	reset := int64(absent)
+	reset, wrong := int64(absent), false
 	dictionary := structured.Dictionary(lines)
 	for dictionary.Member() {
 		n := int64(absent)
@@ -214,51 +262,63 @@ func readDraft7(h http.Header, _ bool) (t told, ok bool, problems []string) {
 		case "limit":
 			t.limit = n
 		case "remaining":
-			t.remaining = n
+			t.remaining, wrong = n, n == absent
 		case "reset":
 			reset = n
 		}
 	}
-	if dictionary.Malformed() || t.limit < 0 || t.remaining < 0 || reset < 0 {
+	if wrong || dictionary.Malformed() || t.limit < 0 || reset < 0 {
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a Dictionary with "+
-			"limit, remaining and reset, each an Integer, 0 or more (RFC 9651, section 3.2)",
+			"limit and reset, and may have remaining, each an Integer, 0 or more (RFC 9651, section 3.2)",
 			strings.Join(lines, ", "))}
 	}
 	t.reset = moment{secondsToGo, reset}
-	if _, found := policies(h, structured.Integer, &problems); len(found) > 0 {
-		t.window = found[0]
-	}
+	t.window = windowOf(policies(h, structured.Integer, 0, &problems), t.limit)
 	return t, true, problems
 }
 
-// policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later. It
-// returns quotas and windows in the order of the field; absent: without a window.
-func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, windows []int64) {
+// policy is a member of RateLimit-Policy.
+type policy struct {
+	name          string // since draft -08, as it stands in the field
+	quota, window int64  // window is absent without one
+	others        bool   // it counts something else than requests
+}
+
+// policies reads RateLimit-Policy, whose members are quotas in drafts -04 to -07 and names later.
+func policies(h http.Header, kind structured.Kind, leastWindow int64, problems *[]string) (all []policy) {
 	lines := h.Values("RateLimit-Policy")
 	if len(lines) == 0 {
-		return nil, nil
+		return nil
 	}
 	list, wrong := structured.List(lines), false
 	for list.Member() {
-		quota, window := int64(absent), int64(absent)
-		if list.Value.Kind != kind {
+		p := policy{quota: absent, window: absent}
+		switch {
+		case list.Value.Kind != kind:
 			wrong = true
-		} else if kind == structured.Integer {
-			quota = list.Value.N
+		case kind == structured.Integer:
+			p.quota = list.Value.N
+		default:
+			p.name = list.Value.Text
 		}
 		for list.Parameter() {
 			v := list.Value
 			switch list.Key {
 			case "q":
-				quota = v.N
+				p.quota = v.N
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			case "w":
-				window = v.N
-				wrong = wrong || v.Kind != structured.Integer || v.N <= 0
+				p.window = v.N
+				wrong = wrong || v.Kind != structured.Integer || v.N < leastWindow
+			case "qu":
+				if kind == structured.String { // a comment in older drafts
+					p.others = v.Text != "requests"
+					wrong = wrong || v.Kind != structured.String
+				}
 			}
 		}
-		wrong = wrong || quota < 0 || kind == structured.Integer && window < 0
-		quotas, windows = append(quotas, quota), append(windows, window)
+		wrong = wrong || p.quota < 0 || kind == structured.Integer && p.window < 0
+		all = append(all, p)
 	}
 	if wrong || list.Malformed() {
 		form := `"default";q=10;w=60`
@@ -267,23 +327,30 @@ func policies(h http.Header, kind structured.Kind, problems *[]string) (quotas, 
 		}
 		*problems = append(*problems, fmt.Sprintf("RateLimit-Policy is %q, and must be a List such as %s "+
 			"(RFC 9651, section 3.1)", strings.Join(lines, ", "), form))
-		return nil, nil
+		return nil
 	}
-	return quotas, windows
+	return all
 }
 
-// readLists reads RateLimit and RateLimit-Policy since draft -08, which are Lists. Of several limits
-// the one with the least left counts.
-func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
+// lists are RateLimit and RateLimit-Policy since draft -08, and what a revision asks of them.
+type lists struct {
+	needRest    bool  // r is required
+	leastWindow int64 // of w
+}
+
+// read reads both fields. Of several limits of requests the one with the least left counts.
+func (l lists) read(h http.Header, _ bool) (t told, ok bool, problems []string) {
 	t = nothingTold()
 	lines := h.Values("RateLimit")
 	if len(lines) == 0 {
 		return t, false, []string{"there is no RateLimit"}
 	}
+	all, name := policies(h, structured.String, l.leastWindow, &problems), ""
 	list, wrong, members := structured.List(lines), false, 0
 	for list.Member() {
 		members++
-		wrong = wrong || list.Value.Kind != structured.String || list.Value.Text == ""
+		own := list.Value.Text
+		wrong = wrong || list.Value.Kind != structured.String
 		r, reset := int64(absent), int64(absent)
 		for list.Parameter() {
 			v := list.Value
@@ -296,9 +363,12 @@ func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
 				wrong = wrong || v.Kind != structured.Integer || v.N < 0
 			}
 		}
-		wrong = wrong || r < 0
-		if t.remaining == absent || r < t.remaining {
-			t.remaining, t.reset = r, moment{}
+		others := slices.ContainsFunc(all, func(p policy) bool { return p.name == own && p.others })
+		switch {
+		case r == absent:
+			wrong = wrong || l.needRest
+		case !others && (t.remaining == absent || r < t.remaining):
+			name, t.remaining, t.reset = own, r, moment{}
 			if reset >= 0 {
 				t.reset = moment{secondsToGo, reset}
 			}
@@ -308,11 +378,17 @@ func readLists(h http.Header, _ bool) (t told, ok bool, problems []string) {
 		return nothingTold(), true, []string{fmt.Sprintf("RateLimit is %q, and must be a List such as "+
 			`"default";r=9;t=60 (RFC 9651, section 3.1)`, strings.Join(lines, ", "))}
 	}
-	if quotas, windows := policies(h, structured.String, &problems); len(quotas) > 0 {
-		t.limit, t.window = quotas[0], windows[0]
+	for _, p := range all {
+		if p.name == name || len(all) == 1 {
+			t.limit, t.window = p.quota, p.window
+			break
+		}
 	}
 	return t, true, problems
 }
+
+// byClock reports whether m is an instant of the clock of the server.
+func (m moment) byClock() bool { return m.kind == atSecond || m.kind == atMillisecond }
 
 // earliest returns the instant that m tells, for a client that reads it at an instant.
 func (m moment) earliest(read time.Time) time.Time {
@@ -363,7 +439,7 @@ func (m moment) within(sent, answered time.Time, least, most time.Duration) span
 		return span{sent.Add(d + least - clockGrain), answered.Add(d + most + clockGrain)}
 	case atSecond:
 		at := time.Unix(m.n, 0)
-		return span{at.Add(least), at.Add(most)}
+		return span{at.Add(least - clockGrain), at.Add(most + clockGrain)}
 	}
 	at := time.UnixMilli(m.n)
 	return span{at.Add(-clockGrain), at.Add(clockGrain)}

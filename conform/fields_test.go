@@ -2,6 +2,8 @@ package conform
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +37,7 @@ func TestEachDialectIsReadAsItsDocumentSays(t *testing.T) {
 			told{-1, -1, -1, moment{secondsToGo, 1}}, "has 2 lines"},
 		{"retry-after", true, nil, none, "a denial has no Retry-After"},
 		{"retry-after", false, nil, none, ""},
-		{"retry-after", false, []string{"Retry-After: 1"}, none, "on an answer that is no denial"},
+		{"retry-after", false, []string{"Retry-After: 1"}, told{-1, -1, -1, moment{secondsToGo, 1}}, ""},
 
 		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9", "X-RateLimit-Reset: 2"},
 			told{10, 9, -1, moment{secondsToGo, 2}}, ""},
@@ -43,6 +45,16 @@ func TestEachDialectIsReadAsItsDocumentSays(t *testing.T) {
 			"X-RateLimit-Reset: 1800000000"}, told{10, 9, -1, moment{atSecond, 1800000000}}, ""},
 		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
 			"X-RateLimit-Reset: 1800000000123"}, told{10, 9, -1, moment{atMillisecond, 1800000000123}}, ""},
+		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
+			"X-RateLimit-Reset: 1800000000.937"}, told{10, 9, -1, moment{atMillisecond, 1800000000937}}, ""},
+		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
+			"X-RateLimit-Reset: 0.937"}, told{10, 9, -1, moment{secondsToGo, 1}}, ""},
+		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
+			"X-RateLimit-Reset: Fri, 31 Dec 1999 23:59:59 UTC"}, told{10, 9, -1, moment{atSecond, 946684799}}, ""},
+		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
+			"X-RateLimit-Reset: 1999-12-31T23:59:59.5Z"}, told{10, 9, -1, moment{atMillisecond, 946684799500}}, ""},
+		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10", "X-RateLimit-Remaining: 9",
+			"X-RateLimit-Reset: soon"}, told{10, 9, -1, moment{}}, `X-RateLimit-Reset is "soon"`},
 		{"x-ratelimit", false, []string{"X-Rate-Limit-Limit: 10", "X-Rate-Limit-Remaining: 9"},
 			told{10, 9, -1, moment{}}, ""},
 		{"x-ratelimit", false, []string{"X-RateLimit-Limit: 10.00", "X-RateLimit-Remaining: 9"},
@@ -60,14 +72,27 @@ func TestEachDialectIsReadAsItsDocumentSays(t *testing.T) {
 		{"draft-6", false, []string{"RateLimit-Limit: 10", "RateLimit-Remaining: 9", "RateLimit-Reset: 2",
 			`RateLimit-Policy: "default";q=10;w=2`}, told{10, 9, -1, moment{secondsToGo, 2}}, "RateLimit-Policy is"},
 
+		{"draft-6", false, []string{"RateLimit-Limit: 10", "RateLimit-Reset: 2"},
+			told{10, -1, -1, moment{secondsToGo, 2}}, ""},
+		{"draft-6", false, []string{"RateLimit-Limit: 10", "RateLimit-Reset: 0", "RateLimit-Policy: 10;w=0"},
+			told{10, -1, 0, moment{secondsToGo, 0}}, ""},
+
 		{"draft-7", false, []string{"RateLimit: limit=10, remaining=9, reset=2"},
 			told{10, 9, -1, moment{secondsToGo, 2}}, ""},
+		{"draft-7", false, []string{"RateLimit: limit=10, reset=2"}, told{10, -1, -1, moment{secondsToGo, 2}}, ""},
+		{"draft-7", false, []string{"RateLimit: limit=10, remaining=many, reset=2"}, none, "must be a Dictionary"},
 		{"draft-7", false, []string{"RateLimit: limit=10, remaining=9"}, none, "must be a Dictionary"},
 		{"draft-7", false, []string{"RateLimit: limit=10;remaining=9;reset=2"}, none, "must be a Dictionary"},
 
 		{"draft-8", false, []string{`RateLimit: "default";r=9;t=2`, `RateLimit-Policy: "default";q=10;w=2`},
 			told{10, 9, 2, moment{secondsToGo, 2}}, ""},
 		{"draft-8", false, []string{`RateLimit: "a";r=9;t=2, "b";r=3`}, told{-1, 3, -1, moment{}}, ""},
+		{"draft-8", false, []string{`RateLimit: "a";t=2, "b";r=3;t=4`, `RateLimit-Policy: "a";q=10;w=0`},
+			told{10, 3, 0, moment{secondsToGo, 4}}, ""},
+		{"draft-7", false, []string{"RateLimit: limit=10, reset=2", "RateLimit-Policy: 10;w=2;qu=7"},
+			told{10, -1, 2, moment{secondsToGo, 2}}, ""},
+		{"draft-11", false, []string{`RateLimit: "";r=9;t=2`, `RateLimit-Policy: "";q=10;w=2`},
+			told{10, 9, 2, moment{secondsToGo, 2}}, ""},
 		{"draft-11", false, []string{`RateLimit: default;r=9;t=2`}, none, "must be a List"},
 		{"draft-11", false, []string{`RateLimit: "default";t=2`}, none, "must be a List"},
 		{"draft-11", false, []string{`RateLimit: "default";r=9.5;t=2`}, none, "must be a List"},
@@ -85,6 +110,34 @@ func TestEachDialectIsReadAsItsDocumentSays(t *testing.T) {
 			t.Errorf("%s %q: %s", c.dialect, c.fields, problems[0])
 		case c.problem != "" && (len(problems) == 0 || !strings.Contains(problems[0], c.problem)):
 			t.Errorf("%s %q: got %q, want %s", c.dialect, c.fields, problems, c.problem)
+		}
+	}
+}
+
+// A server need not tell what is left in each answer.
+func TestFieldsMayBeAbsentFromSomeAnswersButNotFromAll(t *testing.T) {
+	p := fakeProfile(t)
+	for most, want := range map[int]Verdict{-1: Fails, 3: Holds} {
+		open := func(s *store, _ bool) http.Handler {
+			f := &fake{profile: p, store: s}
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := httptest.NewRecorder()
+				f.ServeHTTP(answer, r)
+				left, _ := strconv.Atoi(answer.Header().Get("RateLimit-Remaining"))
+				for name, lines := range answer.Header() {
+					if left <= most || !strings.Contains(name, "Ratelimit") {
+						w.Header()[name] = lines
+					}
+				}
+				w.WriteHeader(answer.Code)
+			})
+		}
+		r := runServer(t, p, none, open, "syntax").Results[0]
+		if r.Verdict != want {
+			t.Errorf("fields if at most %d are left: %s: %s: %q", most, r.Verdict, r.Found, r.Evidence)
+		}
+		if want == Fails && !strings.Contains(strings.Join(r.Evidence, "\n"), "no answer has the fields of draft-11") {
+			t.Errorf("got %q", r.Evidence)
 		}
 	}
 }

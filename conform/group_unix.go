@@ -23,6 +23,9 @@ func endGroup(c *exec.Cmd, kill bool) {
 	syscall.Kill(-c.Process.Pid, signal) // fails if all have ended
 }
 
+// groupRuns reports whether a process of the group of c runs.
+func groupRuns(c *exec.Cmd) bool { return syscall.Kill(-c.Process.Pid, 0) == nil }
+
 // groupMemory returns how much memory the process group of c has, as /proc of Linux tells it.
 func groupMemory(c *exec.Cmd) (total int64, ok bool) {
 	group := strconv.Itoa(c.Process.Pid)

@@ -97,7 +97,7 @@ func (s *senders) close() {
 }
 
 func transportFrom(local netip.Addr) *http.Transport {
-	dialer := &net.Dialer{Timeout: 5 * time.Second}
+	dialer := &net.Dialer{Timeout: answerTime} // a full queue of the server costs seconds
 	if local.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))
 	}

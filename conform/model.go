@@ -2,15 +2,13 @@ package conform
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/algorithm"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/memory"
 )
-
-// clockGrain is how far the clock by which a server decides may be from ours: many read milliseconds.
-const clockGrain = 2 * time.Millisecond
 
 // exact decides by weir's own limit in memory, at instants that the check chooses. Instants must not
 // go back.
@@ -20,16 +18,14 @@ type exact struct {
 }
 
 // newExact returns an exact whose key is fresh. limit is legal.
-func newExact(limit limits.Limit) (*exact, error) {
+func newExact(limit limits.Limit) *exact {
 	e := &exact{}
-	store, err := memory.New(memory.Options{MaxKeys: 16, Clock: func() time.Time { return e.now }})
-	if err != nil {
-		return nil, err
-	}
+	store := memory.MustNew(memory.Options{MaxKeys: 16, Clock: func() time.Time { return e.now }})
+	var err error
 	if e.bound, err = store.Bind("conform", limit); err != nil {
-		return nil, err
+		panic(err) // Parse has read the limit
 	}
-	return e, nil
+	return e
 }
 
 // take decides n units at an instant; 0 looks without taking.
@@ -41,6 +37,47 @@ func (e *exact) take(at time.Time, n int64) limits.Decision {
 
 // left returns how many units are left at an instant, and takes none.
 func (e *exact) left(at time.Time) int64 { return e.take(at, 0).Remaining }
+
+// comparison is the result of [compare].
+type comparison struct {
+	sent, judged, failed int
+	denied               int         // of those that were judged
+	wrong                int         // keys with a difference
+	first                *difference // that with the fewest requests before it
+	history              []exchange  // those requests, and the one with the difference
+}
+
+// compare compares the answers to each key with a limit.
+func compare(limit limits.Limit, keys [][]exchange) (c comparison) {
+	var (
+		mu      sync.Mutex // guards c
+		workers sync.WaitGroup
+	)
+	next := make(chan []exchange)
+	for range 2 {
+		workers.Go(func() {
+			for answers := range next {
+				d, judged := differ(limit, answers)
+				mu.Lock()
+				c.sent, c.judged, c.failed = c.sent+len(answers), c.judged+judged, c.failed+count(answers).failed
+				c.denied += count(answers[:judged]).denied
+				if d != nil {
+					c.wrong++
+				}
+				if d != nil && (c.first == nil || d.at < c.first.at) {
+					c.first, c.history = d, answers[:d.at+1]
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, answers := range keys {
+		next <- answers
+	}
+	close(next)
+	workers.Wait()
+	return c
+}
 
 // difference is the first answer that no instants of the requests explain.
 type difference struct {
@@ -62,16 +99,10 @@ type difference struct {
 // A request that the late run cannot admit was decided earlier than that, or others before it were.
 // The late run then has too little. A window or a log forgets that after two periods, and no denial
 // is judged before. A bucket has at most its capacity, so the late one lacks less than a unit: until
-// it has been empty for the time of a unit, two have to be left.
-func differ(limit limits.Limit, answers []exchange) (found *difference, judged int, err error) {
-	early, err := newExact(limit)
-	if err != nil {
-		return nil, 0, err
-	}
-	late, err := newExact(limit)
-	if err != nil {
-		return nil, 0, err
-	}
+// it has been empty for the time of a unit, two have to be left. So have they in a sliding window,
+// whose part of the window before is no whole number: limiters round it down, up, or to the nearest.
+func differ(limit limits.Limit, answers []exchange) (found *difference, judged int) {
+	early, late := newExact(limit), newExact(limit)
 	rate := limit.Rate()
 	unit := rate.Period / time.Duration(rate.Units)
 	traits := &algorithm.Of(limit.Algorithm()).Traits
@@ -84,26 +115,26 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 	for i, x := range answers {
 		from, to := x.sent.Add(-clockGrain), x.answered.Add(clockGrain)
 		if x.failed() {
-			return nil, judged, nil // it may have counted, or not
+			return nil, judged // it may have counted, or not
 		}
 		if anchored && from.Before(lateEnd) && !to.Before(earlyEnd) {
-			return nil, judged, nil
+			return nil, judged
 		}
 		judged++
 		if x.denied() {
 			least := int64(1)
-			if lacking {
+			if lacking || traits.Fades {
 				least = 2
 			}
 			if !from.Before(blindUntil) && late.left(from) >= least {
-				return &difference{i, "denied, though a unit is left"}, judged, nil
+				return &difference{i, "denied, though a unit is left"}, judged
 			}
 			continue
 		}
 		d := early.take(from, 1)
 		if at := time.UnixMicro(d.At).Add(d.RetryAfter); !d.Allowed && at.After(to) {
 			return &difference{i, fmt.Sprintf("admitted, though none is left for another %v",
-				at.Sub(to).Round(time.Millisecond))}, judged, nil
+				at.Sub(to).Round(time.Millisecond))}, judged
 		} else if !d.Allowed {
 			d = early.take(at, 1)
 		}
@@ -118,5 +149,5 @@ func differ(limit limits.Limit, answers []exchange) (found *difference, judged i
 		}
 		lateEnd = time.UnixMicro(d.At).Add(d.ResetAfter)
 	}
-	return nil, judged, nil
+	return nil, judged
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ const (
 	startTime   = time.Minute      // until a server answers
 	endTime     = 5 * time.Second  // until a program has ended, before it is killed
 	settleTime  = 3 * time.Second  // in which a server may still answer with an error
+	knockTime   = 5 * time.Second  // for one answer of a server that starts
 )
 
 // localHost runs the commands of a profile on this machine.
@@ -28,12 +30,13 @@ type localHost struct {
 	profile *Profile
 	log     io.Writer
 
-	mu       sync.Mutex // guards what follows
-	servers  []*localServer
-	store    *program
-	storeURL string
-	storeAt  int    // its port
-	folder   string // of the store
+	mu          sync.Mutex // guards what follows
+	prepared    *program
+	servers     []*localServer
+	store       *program
+	storeURL    string
+	storePort   int
+	storeFolder string
 }
 
 // newLocalHost returns a host whose programs print to log, which may be nil.
@@ -56,10 +59,19 @@ func (h *localHost) prepare(ctx context.Context) error {
 	case <-p.ended:
 	case <-ctx.Done():
 		p.end()
-		return fmt.Errorf("prepare: %w", ctx.Err())
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return interrupted(ctx)
+		}
+		return fmt.Errorf("prepare: %q does not end in time: %s", h.profile.Prepare, p.tail.report())
 	}
 	if p.err != nil {
+		p.kill()
 		return fmt.Errorf("prepare: %q: %w: %s", h.profile.Prepare, p.err, p.tail.report())
+	}
+	if groupRuns(p.command) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.prepared = p // what it has left in the background ends with the host
 	}
 	return nil
 }
@@ -107,26 +119,26 @@ func freePort() (int, error) {
 func (h *localHost) startStore(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.storeAt == 0 {
+	if h.storePort == 0 {
 		port, err := freePort()
 		if err != nil {
 			return err
 		}
-		if h.folder, err = os.MkdirTemp("", "weir-conform-"); err != nil {
+		if h.storeFolder, err = os.MkdirTemp("", "weir-conform-"); err != nil {
 			return err
 		}
-		h.storeAt, h.storeURL = port, fmt.Sprintf("redis://127.0.0.1:%d", port)
+		h.storePort, h.storeURL = port, fmt.Sprintf("redis://127.0.0.1:%d", port)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return errors.New("the profile has store: redis, and redis-server is not on the PATH: install it")
 	}
 	p, err := h.run("redis-server", fmt.Sprintf("exec redis-server --port %d --bind 127.0.0.1 --save '' "+
-		"--appendonly no --dir '%s'", h.storeAt, h.folder), nil)
+		"--appendonly no --dir '%s'", h.storePort, h.storeFolder), nil)
 	if err != nil {
 		return err
 	}
 	h.store = p
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storeAt))
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(h.storePort))
 	return p.await(ctx, "redis-server", func() error {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
@@ -160,16 +172,21 @@ func (h *localHost) close() {
 	if h.store != nil {
 		h.store.kill()
 	}
-	if h.folder != "" {
-		os.RemoveAll(h.folder)
+	if h.prepared != nil {
+		h.prepared.kill()
+	}
+	if h.storeFolder != "" {
+		os.RemoveAll(h.storeFolder)
 	}
 }
 
-// program is a running command with all that it starts.
+// program is a running command with all that it starts. What it starts may go on when the command has
+// ended, if it stays in its process group.
 type program struct {
 	command *exec.Cmd
+	output  *os.File // the end of a pipe from which tail reads what it prints
 	tail    *tail
-	ended   chan struct{} // closed when it has ended
+	ended   chan struct{} // closed when the command has ended
 	err     error         // of the command, once it has ended
 }
 
@@ -178,15 +195,32 @@ func (h *localHost) run(what, command string, environment []string) (*program, e
 	c := exec.Command("sh", "-c", command)
 	c.Dir = h.profile.folder
 	c.Env = append(os.Environ(), environment...)
-	p := &program{command: c, tail: &tail{log: h.log}, ended: make(chan struct{})}
-	c.Stdout, c.Stderr = p.tail, p.tail
-	c.WaitDelay = endTime
-	inGroup(c)
-	if err := c.Start(); err != nil {
+	// The pipe stays open after the command has ended: a process in the background that can no longer
+	// print would end.
+	output, input, err := os.Pipe()
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
+	p := &program{command: c, output: output, tail: &tail{log: h.log}, ended: make(chan struct{})}
+	c.Stdout, c.Stderr = input, input
+	inGroup(c)
+	err = c.Start()
+	input.Close()
+	if err != nil {
+		output.Close()
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	printed := make(chan struct{})
+	go func() {
+		io.Copy(p.tail, output)
+		close(printed)
+	}()
 	go func() {
 		p.err = c.Wait()
+		select {
+		case <-printed:
+		case <-time.After(endTime): // something in the background may still print
+		}
 		close(p.ended)
 	}()
 	return p, nil
@@ -202,17 +236,33 @@ func (p *program) await(ctx context.Context, what string, ready func() error) er
 			return nil
 		}
 		select {
-		case <-p.ended:
-			return fmt.Errorf("%s has ended (%v): %s", what, p.err, p.tail.report())
 		case <-ctx.Done():
 			p.end()
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
+				return interrupted(ctx)
 			}
 			return fmt.Errorf("%s does not answer in time: %w: %s", what, err, p.tail.report())
 		case <-time.After(25 * time.Millisecond):
 		}
+		select {
+		case <-p.ended:
+		default:
+			continue
+		}
+		switch {
+		case p.err != nil:
+			p.kill() // what the command has left behind
+			return fmt.Errorf("%s has ended (%w): %s", what, p.err, p.tail.report())
+		case !groupRuns(p.command):
+			return fmt.Errorf("%s has ended without an error: its command has to run as long as it does, and not in "+
+				"the background: %s", what, p.tail.report())
+		}
 	}
+}
+
+// interrupted returns the error of a run whose context has ended.
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
 }
 
 // end asks a program to end, and kills it if it does not.
@@ -229,6 +279,7 @@ func (p *program) end() {
 func (p *program) kill() {
 	endGroup(p.command, true)
 	<-p.ended
+	p.output.Close()
 }
 
 // tail keeps the end of what a program prints.
@@ -283,24 +334,51 @@ func (s *localServer) launch(ctx context.Context) error {
 		return err
 	}
 	s.program = p
-	asks := &http.Client{Timeout: 2 * time.Second, Transport: transportFrom(netip.Addr{})}
-	defer asks.CloseIdleConnections()
-	var first time.Time // answer
+	client := &http.Client{
+		Timeout: knockTime, Transport: transportFrom(netip.Addr{}),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	var firstAnswer time.Time
 	return p.await(ctx, "the server", func() error {
-		answer, err := asks.Get(s.address)
+		q, err := s.host.knock(s.address)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(q)
 		if err != nil {
 			return fmt.Errorf("%w: it has to answer on the port in the variable PORT", err)
 		}
 		answer.Body.Close()
-		if first.IsZero() {
-			first = time.Now()
+		if firstAnswer.IsZero() {
+			firstAnswer = time.Now()
 		}
 		// Some listen before they have read their routes, or have reached their store.
-		if answer.StatusCode >= 400 && time.Since(first) <= settleTime {
+		if answer.StatusCode >= 400 && time.Since(firstAnswer) <= settleTime {
 			return fmt.Errorf("it answers %s", answer.Status)
 		}
 		return nil
 	})
+}
+
+// knock returns a request that finds out whether a server has started, by a client of its own.
+func (h *localHost) knock(address string) (*http.Request, error) {
+	p := h.profile
+	q, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range p.Send {
+		q.Header[name] = values
+	}
+	q.Host = p.Send.Get("Host")
+	switch n := rand.Uint32(); p.Key.From {
+	case FromHeader:
+		q.Header.Set(p.Key.Field, fmt.Sprintf("conform-start-%x", n))
+	case FromForwarded:
+		q.Header.Set(p.Key.Field, netip.AddrFrom4([4]byte{198, 18, byte(n >> 8), byte(n)}).String())
+	}
+	return q, nil
 }
 
 // url implements instance.

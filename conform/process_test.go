@@ -2,10 +2,12 @@ package conform
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +18,13 @@ import (
 	"github.com/weir-go/weir/nethttp"
 )
 
-// serves makes this program a server instead of tests.
-const serves = "WEIR_CONFORM_SERVES"
+// serves makes this program a server instead of tests. It writes the file of listens once it listens, and
+// redirects to the address of redirects.
+const (
+	serves    = "WEIR_CONFORM_SERVES"
+	listens   = "WEIR_CONFORM_LISTENS"
+	redirects = "WEIR_CONFORM_REDIRECTS"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serves) == "" {
@@ -27,10 +34,22 @@ func TestMain(m *testing.M) {
 		Name: "per-key", Limit: limits.SlidingLog(limits.Per(3, 10*time.Second)),
 		Key: keyfuncs.Header("X-API-Key"),
 	}}})
-	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	if err := http.ListenAndServe("127.0.0.1:"+os.Getenv("PORT"), handler); err != nil {
+	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if to := os.Getenv(redirects); to != "" {
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusMovedPermanently)
+		}
+	}))
+	l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
+	if err != nil {
 		panic(err)
 	}
+	if name := os.Getenv(listens); name != "" {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			panic(err)
+		}
+	}
+	panic(http.Serve(l, handler))
 }
 
 // ownProfile is a profile of this program as a server.
@@ -112,6 +131,83 @@ func TestAServerThatDoesNotAnswerIsShownWithTheReason(t *testing.T) {
 	cancel()
 	if _, err := Run(ctx, p, Options{}); err == nil || !strings.HasPrefix(err.Error(), "the run was interrupted") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// isFree waits until nothing listens at a port.
+func isFree(t *testing.T, port int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return
+		}
+		c.Close()
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestWhatACommandLeavesInTheBackgroundEndsWithTheRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare, start string // BACK starts a server in the background
+		fails          string // the error has this
+	}{
+		"start":                {"", "BACK", ""},
+		"start that has ended": {"", "BACK; exit 3", "the server has ended (exit status 3): it printed nothing"},
+		"prepare":              {"BACK; echo done", "exit 3", "the server has ended (exit status 3)"},
+		"prepare that fails":   {"BACK; exit 3", "true", "exit status 3: it printed nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := ownProfile(t)
+			p.folder = t.TempDir()
+			port, err := freePort()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.fails == "" {
+				p.URL = fmt.Sprintf("http://127.0.0.1:%d/", port)
+			}
+			back := strings.NewReplacer("BACK", fmt.Sprintf("PORT=%d %s=1 %s=here '%s' >printed 2>&1 & "+
+				"until test -e here; do sleep 0.01; done", port, serves, listens, os.Args[0]))
+			p.Prepare, p.Start = back.Replace(c.prepare), back.Replace(c.start)
+			_, err = Run(t.Context(), p, Options{Only: []string{"status"}})
+			if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+				t.Errorf("got %v\nwant %s", err, c.fails)
+			}
+			isFree(t, port)
+		})
+	}
+}
+
+func TestAServerInTheBackgroundGoesOnPrinting(t *testing.T) {
+	p := ownProfile(t)
+	p.Start = "(" + serves + "=1 '" + os.Args[0] + "' & while sleep 0.01; do echo loud || exit; done; kill $!) & true"
+	if _, err := Run(t.Context(), p, Options{Only: []string{"status", "restart"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACommandThatEndsAtOnceIsToldToStay(t *testing.T) {
+	p := ownProfile(t)
+	p.Start = "echo started"
+	_, err := Run(t.Context(), p, Options{})
+	if err == nil || !strings.Contains(err.Error(), "its command has to run as long as it does") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The page at url redirects to an address at which nothing listens.
+func TestAServerThatRedirectsIsAskedAndNotFollowed(t *testing.T) {
+	p := ownProfile(t)
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Start = fmt.Sprintf("%s=http://127.0.0.1:%d/ %s", redirects, port, p.Start)
+	r, err := Run(t.Context(), p, Options{Only: []string{"status"}})
+	if err != nil || r.Results[0].Verdict != Holds {
+		t.Errorf("got %v, %+v", err, r)
 	}
 }
 

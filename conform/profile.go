@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/weir-go/weir/internal/files/document"
 	"github.com/weir-go/weir/internal/ground/algorithm"
@@ -155,9 +156,9 @@ var profileFields = []struct {
 	required bool
 	read     func(r *profileReader, n *document.Node)
 }{
-	{"name", true, func(r *profileReader, n *document.Node) { r.profile.Name = n.Text }},
-	{"prepare", false, func(r *profileReader, n *document.Node) { r.profile.Prepare = n.Text }},
-	{"start", false, func(r *profileReader, n *document.Node) { r.profile.Start = n.Text }},
+	{"name", true, (*profileReader).name},
+	{"prepare", false, func(r *profileReader, n *document.Node) { r.profile.Prepare = r.command(n) }},
+	{"start", false, func(r *profileReader, n *document.Node) { r.profile.Start = r.command(n) }},
 	{"url", true, (*profileReader).url},
 	{"limit", true, func(r *profileReader, n *document.Node) { r.rate = n }},
 	{"algorithm", false, func(r *profileReader, n *document.Node) { r.algorithm = n }},
@@ -192,7 +193,7 @@ func (r *profileReader) read(root *document.Node) {
 				strings.Join(names, ", "))
 		case slices.Contains(seen, e.Name.Text):
 			r.mistake(e.Name, "%s: is here twice: remove one", e.Name.Text)
-		case e.Value.IsNull():
+		case e.Value.IsNull(), e.Value.Kind == document.Scalar && e.Value.Text == "":
 			r.mistake(e.Name, "%s: has no value: write one or remove the field", e.Name.Text)
 		case e.Value.Kind != document.Scalar && e.Name.Text != "fields" && e.Name.Text != "send":
 			r.mistake(e.Value, "%s: must be a text or a number (got %s)", e.Name.Text, e.Value.Describe())
@@ -207,18 +208,37 @@ func (r *profileReader) read(root *document.Node) {
 		}
 	}
 	r.limit()
+	if field := r.profile.Key.Field; field != "" && r.profile.Send.Values(field) != nil {
+		r.mistake(root, "send: %s is the field of key, which each request has with a value of its own: remove it", field)
+	}
 	if p := r.profile; p.Start == "" && (p.Store != "" || p.Prepare != "") {
 		r.mistake(root, "store and prepare: need start: add the command that starts the server")
 	} else if p.Start == "" && strings.Contains(p.URL, "$PORT") {
 		r.mistake(r.address, "url: $PORT needs start: add the command that starts the server, or write the port of "+
 			"the one that runs")
+	} else if p.Start != "" && r.address != nil && !strings.Contains(p.URL, "$PORT") {
+		r.mistake(r.address, "url: start needs $PORT in place of the port: each server that is started listens on the "+
+			"port in the variable PORT")
 	}
+}
+
+func (r *profileReader) name(n *document.Node) {
+	if r.profile.Name = n.Text; strings.ContainsFunc(n.Text, unicode.IsControl) {
+		r.mistake(n, "name: must be one line without control characters")
+	}
+}
+
+func (r *profileReader) command(n *document.Node) string {
+	if strings.Contains(n.Text, "\x00") {
+		r.mistake(n, "a command cannot have a character with the number 0: remove it")
+	}
+	return n.Text
 }
 
 func (r *profileReader) url(n *document.Node) {
 	r.profile.URL, r.address = n.Text, n
 	u, err := url.Parse(strings.ReplaceAll(n.Text, "$PORT", "80"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		r.mistake(n, "url: must be an address such as http://127.0.0.1:$PORT/ (got %s)", n.Describe())
 	}
 }
@@ -245,6 +265,11 @@ func (r *profileReader) limit() {
 		return
 	}
 	text := r.rate.Text
+	if word, _ := algorithm.Split(text); word != "" {
+		r.mistake(r.rate, "limit: write the rate alone, as in 10 per 2s, and the name in algorithm (got %s)",
+			r.rate.Describe())
+		return
+	}
 	if r.algorithm != nil {
 		name := r.algorithm.Text
 		if !slices.Contains(algorithms(), name) {
@@ -307,7 +332,26 @@ func (r *profileReader) key(n *document.Node) {
 		*k = Key{FromForwarded, textproto.CanonicalMIMEHeaderKey(words[2])}
 	default:
 		r.mistake(n, "key: must be header NAME, address, address in NAME or none (got %s)", n.Describe())
+		return
 	}
+	switch {
+	case k.Field == "":
+	case !isField(k.Field):
+		r.mistake(n, "key: must have the name of a header field (got %s)", n.Describe())
+	case k.Field == "Host" || slices.Contains(framing, k.Field):
+		r.mistake(n, "key: requests cannot have a %s of their own: set the server up with another field", k.Field)
+	}
+}
+
+// framing are fields that a sender of HTTP sets itself.
+var framing = []string{"Connection", "Content-Length", "Trailer", "Transfer-Encoding"}
+
+// isField reports whether a text is the name of a field: a token of RFC 9110, section 5.6.2.
+func isField(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
+		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
+	})
 }
 
 func (r *profileReader) denied(n *document.Node) {
@@ -360,11 +404,19 @@ func (r *profileReader) send(n *document.Node) {
 	}
 	r.profile.Send = make(http.Header)
 	for _, e := range n.Entries {
-		if e.Name.Text == "" || e.Value.Kind != document.Scalar || strings.ContainsAny(e.Name.Text, " :\r\n") {
+		name := textproto.CanonicalMIMEHeaderKey(e.Name.Text)
+		switch {
+		case !isField(name), e.Value.Kind != document.Scalar, e.Value.IsNull():
 			r.mistake(e.Name, "send: must have names of fields with a text each (got %s)", e.Name.Describe())
-			continue
+		case strings.ContainsFunc(e.Value.Text, unicode.IsControl):
+			r.mistake(e.Value, "send: %s: must be one line without control characters", name)
+		case slices.Contains(framing, name):
+			r.mistake(e.Name, "send: requests cannot have a %s of their own: remove it", name)
+		case r.profile.Send.Values(name) != nil:
+			r.mistake(e.Name, "send: %s is here twice: remove one", name)
+		default:
+			r.profile.Send.Set(name, e.Value.Text)
 		}
-		r.profile.Send.Set(e.Name.Text, e.Value.Text)
 	}
 }
 
@@ -372,6 +424,14 @@ func (r *profileReader) send(n *document.Node) {
 func listed(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// promise returns the limit as a report has it.
+func (p *Profile) promise() string {
+	if p.Named {
+		return p.Limit.String()
+	}
+	return fmt.Sprintf("%d per %v", p.units(), p.period())
 }
 
 // units returns N of N in P.
@@ -401,25 +461,21 @@ func (p *Profile) isSteady() bool {
 	return t.Ends || t.Lists
 }
 
-// refill returns how many units may have come back within d, one by one.
+// refill returns how many units may have come back within d, one by one, as a clock that is a bit off
+// counts it.
 func (p *Profile) refill(d time.Duration) int {
 	if p.isSteady() {
 		return 0
 	}
+	d += 2 * clockGrain
 	return int(int64(d) * p.Limit.Rate().Units / int64(p.period()))
 }
 
-// mayTurn reports whether a window may turn within d, so that a count says nothing. Windows that follow
-// the clock do not turn for half a period after [trial.afterTurn]. Those of a server that names no
-// algorithm turn at any time: checks try several times within a small part of a period.
-func (p *Profile) mayTurn(d time.Duration) bool {
-	switch {
-	case !p.Named:
-		return d > p.period()/20
-	case p.turnsByClock() && !p.aligned():
-		return d > p.period()/20
-	}
-	return d > p.period()/3
+// turns reports whether windows that follow the clock turn between two instants, for a clock that is a
+// bit off.
+func (p *Profile) turns(from, to time.Time) bool {
+	period := int64(p.period())
+	return from.Add(-clockGrain).UnixNano()/period != to.Add(clockGrain).UnixNano()/period
 }
 
 // turnsByClock reports whether all of the limit comes back when a window by the clock ends.
@@ -428,17 +484,19 @@ func (p *Profile) turnsByClock() bool {
 	return t.Aligned && t.Ends
 }
 
-// aligned reports whether windows turn with the clock of this machine.
-func (p *Profile) aligned() bool { return p.turnsByClock() && p.isLocal() }
-
 // isLocal reports whether the server runs on this machine, so that its clock is ours.
 func (p *Profile) isLocal() bool {
-	u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
-	if err != nil {
-		return false
+	name, address := p.hostOf()
+	return name == "localhost" || address.IsLoopback()
+}
+
+// hostOf returns the host of URL, and its address if it is one.
+func (p *Profile) hostOf() (name string, address netip.Addr) {
+	if u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80")); err == nil {
+		name = u.Hostname()
+		address, _ = netip.ParseAddr(name)
 	}
-	address, err := netip.ParseAddr(u.Hostname())
-	return u.Hostname() == "localhost" || err == nil && address.IsLoopback()
+	return name, address
 }
 
 // manyKeys reports whether the checks can have as many keys as they like.
@@ -447,12 +505,8 @@ func (p *Profile) manyKeys() bool {
 	case FromNothing:
 		return false
 	case FromAddress: // another address of 127.0.0.0/8 for each
-		u, err := url.Parse(strings.ReplaceAll(p.URL, "$PORT", "80"))
-		if err != nil {
-			return false
-		}
-		address, err := netip.ParseAddr(u.Hostname())
-		return err == nil && address.Is4() && address.IsLoopback()
+		_, address := p.hostOf()
+		return address.Is4() && address.IsLoopback()
 	}
 	return true
 }

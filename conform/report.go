@@ -33,9 +33,6 @@ type Result struct {
 	Took     time.Duration `json:"took_ns"`
 }
 
-// verdicts in the order of the last line of a report.
-var verdicts = []Verdict{Holds, Bound, Fails, Skips}
-
 // Count returns how many checks have a verdict.
 func (r *Report) Count(v Verdict) (n int) {
 	for i := range r.Results {
@@ -72,9 +69,9 @@ func (r *Report) Text(w io.Writer) error {
 // summary returns the last line of a report.
 func (r *Report) summary() string {
 	var parts []string
-	for _, v := range verdicts {
-		if n := r.Count(v); n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, verbOf(v, n)))
+	for _, c := range r.counts() {
+		if c.Count > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Label))
 		}
 	}
 	var requests int64
@@ -85,21 +82,22 @@ func (r *Report) summary() string {
 		requests, r.Took.Round(time.Second), r.Seed)
 }
 
-// verbOf returns a verdict as the predicate of n checks.
-func verbOf(v Verdict, n int) string {
-	switch {
-	case v == Holds && n > 1:
-		return "hold"
-	case v == Bound && n > 1:
-		return "with a bound"
-	case v == Bound:
-		return "with a bound"
-	case v == Fails && n > 1:
-		return "do not hold"
-	case v == Skips && n > 1:
-		return "do not apply"
+// verdictCount is how many checks have a verdict, with the words that a summary and a page have for it.
+type verdictCount struct {
+	Count        int
+	Label, Class string
+}
+
+// counts returns the counts of all verdicts.
+func (r *Report) counts() (all []verdictCount) {
+	for _, v := range verdicts {
+		c := verdictCount{Count: r.Count(v.verdict), Label: v.many, Class: v.class}
+		if c.Count <= 1 {
+			c.Label = v.one
+		}
+		all = append(all, c)
 	}
-	return string(v)
+	return all
 }
 
 // HTML writes r as a page in a single file, which loads nothing.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -23,7 +22,7 @@ type Options struct {
 	// nothing.
 	Log io.Writer
 
-	keys int // of each half of the check of memory; 0: manyKeys
+	memoryKeys int // of each half of the check of memory; 0: that constant
 }
 
 // Run starts the server of a profile, makes the checks and ends the server. It takes about a minute.
@@ -45,8 +44,97 @@ func Run(ctx context.Context, profile *Profile, options Options) (*Report, error
 type runner struct {
 	profile *Profile
 	host    host
-	server  instance
-	options Options
+	server  instance // the first, which most checks ask
+	options Options  // with a seed
+	clock   clock    // of the server
+}
+
+// run makes the checks against a host.
+func run(ctx context.Context, profile *Profile, h host, options Options) (*Report, error) {
+	for _, name := range options.Only {
+		if indexOf(name) < 0 {
+			return nil, fmt.Errorf("there is no check %.80q: the checks are %s", name, listed(checkNames()))
+		}
+	}
+	if options.Seed == 0 {
+		options.Seed = rand.Uint64()>>32 | 1 // short enough to be typed
+	}
+	if profile.Store != "" {
+		if err := h.startStore(ctx); err != nil {
+			return nil, err
+		}
+	}
+	server, err := h.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{profile: profile, host: h, server: server, options: options}
+	began := time.Now()
+	if err := r.askOnce(ctx); err != nil {
+		return nil, err
+	}
+	results := r.checkAll(ctx)
+	if ctx.Err() != nil {
+		return nil, interrupted(ctx)
+	}
+	return &Report{
+		Name: profile.Name, Limit: profile.promise(), Key: profile.Key.String(), Store: profile.Store,
+		Fields: profile.Fields, Seed: options.Seed, Began: began.UTC(), Took: time.Since(began), Results: results,
+	}, nil
+}
+
+// askOnce sends one request, so that a wrong profile is told from a wrong limiter.
+func (r *runner) askOnce(ctx context.Context) error {
+	t := newTrial(ctx, "first", r)
+	x := t.client().get()
+	switch {
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	case x.err != nil:
+		return fmt.Errorf("the server does not answer: %w: check url and start of the profile", x.err)
+	case x.denied():
+		return fmt.Errorf("the first request is denied: %s has a limit for all its clients that others use, "+
+			"or key of the profile is not what it counts by", r.profile.Name)
+	case !x.admitted():
+		return fmt.Errorf("the first request is answered %d: give url a path that answers 200", x.status)
+	}
+	return nil
+}
+
+// checkAll makes the checks that the options name, in the order of reports.
+func (r *runner) checkAll(ctx context.Context) []Result {
+	var chosen []*Check
+	for i := range checks {
+		if r.options.Only == nil || slices.Contains(r.options.Only, checks[i].Name) {
+			chosen = append(chosen, &checks[i])
+		}
+	}
+	results := make([]Result, len(chosen))
+	var running sync.WaitGroup
+	for i, c := range chosen {
+		if c.timing == parallel && r.profile.manyKeys() {
+			running.Go(func() { results[i] = r.check(ctx, c) })
+			continue
+		}
+		running.Wait()
+		results[i] = r.check(ctx, c)
+	}
+	running.Wait()
+	return results
+}
+
+// check makes one check.
+func (r *runner) check(ctx context.Context, c *Check) Result {
+	t := newTrial(ctx, c.Name, r)
+	began := time.Now()
+	o := c.run(t)
+	if log := r.options.Log; log != nil {
+		fmt.Fprintf(log, "%s: %s\n", c.Name, o.verdict)
+	}
+	return Result{
+		Check: c.Name, Verdict: o.verdict, Says: c.Says, Found: o.text, Evidence: o.evidence,
+		Source: c.Source, Requests: t.sent.Load(), Took: time.Since(began),
+	}
 }
 
 // lockedWriter is a writer for several goroutines.
@@ -60,108 +148,4 @@ func (l *lockedWriter) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.w.Write(text)
-}
-
-// run makes the checks against a host.
-func run(ctx context.Context, profile *Profile, h host, options Options) (*Report, error) {
-	for _, name := range options.Only {
-		if indexOf(name) < 0 {
-			return nil, fmt.Errorf("there is no check %.80q: the checks are %s", name, listed(checkNames()))
-		}
-	}
-	if options.Seed == 0 {
-		options.Seed = rand.Uint64()>>32 | 1 // short enough to be typed
-	}
-	r := &runner{profile: profile, host: h, options: options}
-	if profile.Store != "" {
-		if err := h.startStore(ctx); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if r.server, err = h.start(ctx); err != nil {
-		return nil, err
-	}
-	report := &Report{
-		Name: profile.Name, Limit: limitText(profile), Key: profile.Key.String(), Store: profile.Store,
-		Fields: profile.Fields, Seed: options.Seed, Began: time.Now().UTC(),
-	}
-	if err := r.first(ctx); err != nil {
-		return nil, err
-	}
-	results := make([]Result, len(checks))
-	var chosen []int
-	for i := range checks {
-		if options.Only == nil || slices.Contains(options.Only, checks[i].Name) {
-			chosen = append(chosen, i)
-		}
-	}
-	var running sync.WaitGroup
-	for _, i := range chosen {
-		switch {
-		case checks[i].part == alone || !profile.manyKeys() || checks[i].Name == "burst":
-			running.Wait()
-			results[i] = r.check(ctx, i)
-		default:
-			running.Go(func() { results[i] = r.check(ctx, i) })
-		}
-	}
-	running.Wait()
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
-	}
-	for _, i := range chosen {
-		report.Results = append(report.Results, results[i])
-	}
-	report.Took = time.Since(report.Began)
-	return report, nil
-}
-
-// first asks once, so that a wrong profile is told from a wrong limiter.
-func (r *runner) first(ctx context.Context) error {
-	t := newTrial(ctx, "first", r.options.Seed, r)
-	x := t.client().get()
-	switch {
-	case x.err != nil:
-		return fmt.Errorf("the server does not answer: %w: check url and start of the profile", x.err)
-	case x.denied():
-		return fmt.Errorf("the first request is denied: %s has a limit for all its clients that others use, "+
-			"or key of the profile is not what it counts by", r.profile.Name)
-	case !x.admitted():
-		return fmt.Errorf("the first request is answered %d: give url a path that answers 200", x.status)
-	}
-	return nil
-}
-
-// check makes check i.
-func (r *runner) check(ctx context.Context, i int) (result Result) {
-	c := &checks[i]
-	t := newTrial(ctx, c.Name, r.options.Seed, r)
-	began := time.Now()
-	o := c.run(t)
-	result = Result{
-		Check: c.Name, Verdict: o.verdict, Says: c.Says, Found: o.text, Evidence: o.evidence,
-		Source: c.Source, Requests: t.sent.Load(), Took: time.Since(began),
-	}
-	if log := r.options.Log; log != nil {
-		fmt.Fprintf(log, "%s: %s\n", c.Name, o.verdict)
-	}
-	return result
-}
-
-func checkNames() (names []string) {
-	for i := range checks {
-		names = append(names, checks[i].Name)
-	}
-	return names
-}
-
-// limitText returns the promise as a report has it.
-func limitText(p *Profile) string {
-	rate := p.Limit.Rate()
-	text := fmt.Sprintf("%d per %v", rate.Units, rate.Period)
-	if p.Named {
-		text = p.Limit.String()
-	}
-	return strings.TrimSpace(text)
 }

@@ -19,7 +19,7 @@ func spoken(t *trial) (all []*dialect) {
 // counted returns the dialects of the profile that tell what is left.
 func counted(t *trial) (all []*dialect) {
 	for _, d := range spoken(t) {
-		if d.name != "retry-after" {
+		if d.counts() {
 			all = append(all, d)
 		}
 	}
@@ -57,29 +57,65 @@ func checkSyntax(t *trial) outcome {
 	if len(all) == 0 {
 		return skips("the profile lists no fields")
 	}
-	var found, kinds []string
+	s := syntax{seen: make(map[*dialect]bool)}
 	answers, o := readHundred(t, func(x *exchange) {
 		for _, d := range all {
-			_, _, problems := d.read(x.header, x.denied())
-			for _, p := range problems {
-				p = fmt.Sprintf("%s (%s)", p, d.source)
-				// One with other numbers is of the same kind.
-				if kind := strings.Map(withoutDigits, p); !slices.Contains(kinds, kind) {
-					kinds, found = append(kinds, kind), append(found, p)
-				}
-			}
+			s.read(d, x)
 		}
 	})
-	switch {
+	for _, d := range counted(t) {
+		if !s.seen[d] {
+			s.problem(fmt.Sprintf("no answer has the fields of %s, which the profile lists", d.name))
+		}
+	}
+	fields := strings.Join(t.profile.Fields, ", ")
+	switch n := len(s.problems); {
 	case o.verdict != "":
 		return o
-	case len(found) == 1:
-		return fails("%s", found[0])
-	case len(found) > 1:
-		return fails("%d problems in the fields of %d answers", len(found), answers).
-			with(found[:min(len(found), 8)]...)
+	case n == 1:
+		return fails("%s", s.problems[0])
+	case n > 1:
+		return fails("%d problems in the fields of %d answers, such as: %s", n, answers, s.problems[0]).
+			with(s.problems[:min(n, 8)]...)
+	case s.needless != "":
+		return bound("%s in %d answers are well-formed; Retry-After is %q on an answer that is no denial, which "+
+			"RFC 9110, section 10.2.3, does not forbid: a client that obeys waits without need", fields, answers,
+			s.needless)
 	}
-	return holds("%s in %d answers are well-formed", strings.Join(t.profile.Fields, ", "), answers)
+	return holds("%s in %d answers are well-formed", fields, answers)
+}
+
+// syntax is what the fields of several answers have shown.
+type syntax struct {
+	problems []string // one of each kind
+	kinds    []string // of problems
+	seen     map[*dialect]bool
+	needless string // a Retry-After on an answer that denies nothing
+}
+
+// read reads the fields of an answer by a dialect.
+func (s *syntax) read(d *dialect, x *exchange) {
+	_, found, problems := d.read(x.header, x.denied())
+	s.seen[d] = s.seen[d] || found
+	switch {
+	case d.counts() && !found:
+		return
+	case !d.counts() && found && !x.denied():
+		s.needless = x.header.Get("Retry-After")
+	}
+	for _, text := range problems {
+		if found {
+			text = fmt.Sprintf("%s (%s)", text, d.source)
+		}
+		s.problem(text)
+	}
+}
+
+// problem notes a problem, unless one is known that differs in its numbers alone.
+func (s *syntax) problem(text string) {
+	if kind := strings.Map(withoutDigits, text); !slices.Contains(s.kinds, kind) {
+		s.kinds, s.problems = append(s.kinds, kind), append(s.problems, text)
+	}
 }
 
 // withoutDigits is a mapping that drops digits.
@@ -97,7 +133,6 @@ func checkQuota(t *trial) outcome {
 		return skips("the profile lists no fields that tell a limit")
 	}
 	p := t.profile
-	window := int64((p.drain() + time.Second - 1) / time.Second)
 	told := 0
 	var wrong string
 	answers, o := readHundred(t, func(x *exchange) {
@@ -111,8 +146,8 @@ func checkQuota(t *trial) outcome {
 				told++
 			}
 			// In whole seconds a short period is told as one.
-			if read.window != absent && read.window != window && p.period() >= time.Second &&
-				read.window != int64((p.period()+time.Second-1)/time.Second) {
+			if read.window != absent && max(p.period(), p.drain()) >= time.Second &&
+				!isRounded(read.window, p.period()) && !isRounded(read.window, p.drain()) {
 				wrong = fmt.Sprintf("%s tells a window of %d s, and the promise is %v", d.name, read.window, p.period())
 			}
 		}
@@ -128,14 +163,20 @@ func checkQuota(t *trial) outcome {
 	return holds("the fields of %d answers tell the limit that is promised", answers)
 }
 
+// isRounded reports whether a number of seconds is d, rounded in some way.
+func isRounded(n int64, d time.Duration) bool {
+	return (time.Duration(min(n, 1e6))*time.Second - d).Abs() < time.Second
+}
+
 // remainder is a key whose limit is used up after an answer told what is left.
 type remainder struct {
 	told    int64
 	used    int        // requests before, with the one that told
 	rest    []exchange // all at once
 	over    time.Duration
-	denied  bool // a denial tells that something is left
 	answers []exchange
+
+	leftInDenial bool // a denial tells that something is left
 }
 
 // checkRemaining reads what is left after each of a hundred requests, and at once uses it up.
@@ -150,13 +191,9 @@ func checkRemaining(t *trial) outcome {
 	if !p.manyKeys() {
 		n, rounds = min(n, 3), 1
 	}
-	var outcomes []outcome
+	var result outcome
 	for _, d := range all {
-		keys := make([]remainder, n*rounds)
-		phases := make([]time.Duration, len(keys))
-		for i := range phases {
-			phases[i] = time.Duration(t.random.Int64N(int64(p.period())))
-		}
+		keys, phases := make([]remainder, n*rounds), t.phases(n*rounds)
 		t.each(len(keys), func(i int, c *client) {
 			used := 1 + (i%n)*(p.burst()-1)/max(n-1, 1)
 			if n == 1 {
@@ -166,6 +203,10 @@ func checkRemaining(t *trial) outcome {
 			t.afterTurn(p.period() / 2)
 			r := &keys[i]
 			r.answers, r.used = c.row(used), used
+			if len(r.answers) < used { // the run was interrupted
+				r.told = absent
+				return
+			}
 			last := &r.answers[len(r.answers)-1]
 			told, _, _ := d.read(last.header, last.denied())
 			if r.told = told.remaining; r.told == absent || !last.admitted() {
@@ -176,22 +217,24 @@ func checkRemaining(t *trial) outcome {
 			r.over = took(append(slices.Clone(r.answers), r.rest...))
 			for k := range r.rest {
 				if told, _, _ := d.read(r.rest[k].header, true); r.rest[k].denied() && told.remaining > 0 {
-					r.denied = true
+					r.leftInDenial = true
 				}
 			}
 		})
-		o := judgeRemaining(t, d.name, keys)
-		if o.verdict == Fails {
+		switch o := judgeRemaining(t, d.name, keys); {
+		case o.verdict == Fails:
 			return o
+		case result.verdict != Holds:
+			result = o
 		}
-		outcomes = append(outcomes, o)
 	}
-	return outcomes[0]
+	return result
 }
 
+// judgeRemaining compares what a dialect told with what was admitted after it.
 func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 	p := t.profile
-	judged, read, tooFew := 0, 0, 0
+	judged, read, tooFew, leftInDenial := 0, 0, 0, 0
 	var example *remainder
 	for i := range keys {
 		r := &keys[i]
@@ -203,13 +246,15 @@ func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 		switch {
 		case got.failed > 0:
 			return fails("%d requests are neither admitted nor denied", got.failed).with(failures(r.rest)...)
-		case r.denied:
-			return fails("%s tells in a denial that something is left", dialect)
 		case int64(got.admitted) < r.told:
 			return fails("%s tells after request %d of a fresh key that %d are left, and of %d more sent at once %d "+
 				"are admitted", dialect, r.used, r.told, len(r.rest), got.admitted)
-		case p.refill(r.over) > 0 || p.mayTurn(r.over):
+		case p.refill(r.over) > 0 || t.mayTurn(slices.Concat(r.answers, r.rest)):
 			continue // some may have come back meanwhile
+		case r.leftInDenial:
+			if leftInDenial++; leftInDenial > 1 || t.knowsTurns() {
+				return fails("%s tells in a denial that something is left", dialect)
+			}
 		case int64(got.admitted) > r.told:
 			if tooFew++; example == nil {
 				example = r
@@ -218,7 +263,7 @@ func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 		judged++
 	}
 	switch {
-	case 2*tooFew > judged:
+	case 2*tooFew > judged && (judged > 1 || t.knowsTurns()):
 		return fails("%s tells after request %d of a fresh key that %d are left, and of %d more sent at once %d are "+
 			"admitted", dialect, example.used, example.told, len(example.rest), count(example.rest).admitted)
 	case judged == 0:
@@ -229,22 +274,24 @@ func judgeRemaining(t *trial, dialect string, keys []remainder) outcome {
 
 // checkReset uses up keys and comes back when the fields say.
 func checkReset(t *trial) outcome {
+	result := skips("no field tells when more is admitted")
 	for _, d := range counted(t) {
-		x := t.client().get()
-		if told, _, _ := d.read(x.header, false); told.reset.kind == notTold {
+		answers, denied := t.client().exhaust()
+		if told, _, _ := d.read(answers[len(answers)-1].header, denied); told.reset.kind == notTold {
 			continue
-		} else if told.reset.kind != secondsToGo && !t.profile.isLocal() {
-			return skips("%s tells an instant, and the clock of the server may differ from ours", d.name)
 		}
 		o := comeBack(t, d.name, func(x *exchange) (moment, []string) {
 			told, _, _ := d.read(x.header, true)
 			return told.reset, nil
 		})
-		if o.verdict != Holds || d == counted(t)[len(counted(t))-1] {
+		switch {
+		case o.verdict == Fails:
 			return o
+		case result.verdict == Skips || o.verdict == Bound:
+			result = o
 		}
 	}
-	return skips("no field tells when more is admitted")
+	return result
 }
 
 // checkWobble reads when more is admitted, from the denials of one window.
@@ -259,7 +306,7 @@ func checkWobble(t *trial) outcome {
 	p := t.profile
 	const keys = 3
 	answers := make([][]exchange, keys)
-	phase := time.Duration(t.random.Int64N(int64(p.period())))
+	phase := t.draw(p.period())
 	t.each(keys, func(i int, c *client) {
 		t.sleep(phase)
 		t.afterTurn(p.period())
@@ -277,6 +324,9 @@ func checkWobble(t *trial) outcome {
 			for _, denials := range rowsOfDenials(answers[i]) {
 				n, text := wobble(d, denials)
 				if told += n; text != "" {
+					if t.profile.CountsDenied == Silent && checkDenied(t).verdict == Bound {
+						return skips("denied requests count, so each denial may tell another instant")
+					}
 					return fails("%s", text).with(moments(d, denials)...)
 				}
 			}

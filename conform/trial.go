@@ -22,26 +22,29 @@ type trial struct {
 	host    host
 	server  instance
 	random  *rand.Rand // for one goroutine
-	prefix  string     // of its keys
-	first   uint64     // of its addresses
-	keys    atomic.Uint64
-	many    int // keys of each half of the check of memory
-	sent    atomic.Int64
+
+	prefix       string        // of its keys
+	firstAddress uint64        // of its own: the number after 127 or 10
+	clients      atomic.Uint64 // that it has made
+	sent         atomic.Int64  // requests
+	memoryKeys   int           // of each half of the check of memory
+	clock        *clock        // of the server
 }
 
 // addressesOfCheck is how many addresses a check has of its own.
 const addressesOfCheck = 1 << 18
 
 // newTrial returns a trial of a check. Its random numbers are those of the seed and the check.
-func newTrial(ctx context.Context, check string, seed uint64, r *runner) *trial {
-	name := fnv.New64a()
+func newTrial(ctx context.Context, check string, r *runner) *trial {
+	seed, name := r.options.Seed, fnv.New64a()
 	io.WriteString(name, check)
 	return &trial{
 		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
-		random: rand.New(rand.NewPCG(seed, name.Sum64())),
-		many:   cmp.Or(r.options.keys, manyKeys),
-		prefix: fmt.Sprintf("conform-%x-%s-", seed, check),
-		first:  uint64(indexOf(check)+1) * addressesOfCheck,
+		clock:        &r.clock,
+		random:       rand.New(rand.NewPCG(seed, name.Sum64())),
+		prefix:       fmt.Sprintf("conform-%x-%s-", seed, check),
+		firstAddress: uint64(indexOf(check)+1) * addressesOfCheck,
+		memoryKeys:   cmp.Or(r.options.memoryKeys, memoryKeys),
 	}
 }
 
@@ -60,12 +63,12 @@ func (t *trial) client() *client {
 		t.sleep(2*t.profile.period() + t.profile.drain() + 100*time.Millisecond)
 		return &client{trial: t, server: t.server}
 	}
-	n := t.keys.Add(1)
+	n := t.clients.Add(1)
 	switch t.profile.Key.From {
 	case FromAddress:
-		return &client{trial: t, server: t.server, address: within(127, t.first+n)}
+		return &client{trial: t, server: t.server, address: addressIn(127, t.firstAddress+n)}
 	case FromForwarded:
-		return t.named(within(10, t.first+n).String())
+		return t.named(addressIn(10, t.firstAddress+n).String())
 	}
 	return t.named(fmt.Sprintf("%s%d", t.prefix, n))
 }
@@ -73,9 +76,23 @@ func (t *trial) client() *client {
 // named returns a client with a key of its own choice, for a key that is in a field.
 func (t *trial) named(key string) *client { return &client{trial: t, server: t.server, key: key} }
 
-// within returns address n of a network such as 127.0.0.0/8.
-func within(network byte, n uint64) netip.Addr {
+// addressIn returns address n of a network such as 127.0.0.0/8, whose first byte is network.
+func addressIn(network byte, n uint64) netip.Addr {
 	return netip.AddrFrom4([4]byte{network, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// draw draws a time shorter than d.
+func (t *trial) draw(d time.Duration) time.Duration {
+	return time.Duration(t.random.Int64N(int64(max(d, 1))))
+}
+
+// phases draws n instants within a period.
+func (t *trial) phases(n int) []time.Duration {
+	all := make([]time.Duration, n)
+	for i := range all {
+		all[i] = t.draw(t.profile.period())
+	}
+	return all
 }
 
 // sleep waits unless the run ends.
@@ -104,12 +121,91 @@ func (t *trial) nextTurn(least time.Duration) time.Time {
 // afterTurn waits until a window that follows the clock has begun, if they do and less than d is left
 // of this one.
 func (t *trial) afterTurn(d time.Duration) {
-	if !t.profile.aligned() {
+	if !t.aligned() {
 		return
 	}
-	if turn := t.nextTurn(0); time.Until(turn) < d {
-		t.sleepUntil(turn.Add(2 * clockGrain))
+	turn := t.nextTurn(0)
+	if time.Until(turn) >= d {
+		turn = turn.Add(-t.profile.period()) // the last one, and not just now
 	}
+	t.sleepUntil(turn.Add(2 * clockGrain))
+}
+
+// clockDiffers reports whether the clock of the server surely is another than ours.
+func (t *trial) clockDiffers() bool {
+	_, _, differs := t.clock.ahead()
+	return differs
+}
+
+// earliest returns when a client that has read what m tells may come. If that is an instant of another clock, ok is
+// false unless something is known of that clock.
+func (t *trial) earliest(m moment, read time.Time) (at time.Time, ok bool) {
+	at = m.earliest(read)
+	least, known, differs := t.clock.ahead()
+	switch {
+	case !m.byClock(), t.profile.isLocal() && !differs:
+		return at, true
+	case !known:
+		return at, false
+	}
+	return at.Add(-least), true
+}
+
+// aligned reports whether windows turn with the clock of this machine.
+func (t *trial) aligned() bool {
+	return t.profile.turnsByClock() && t.profile.isLocal() && !t.clockDiffers()
+}
+
+// knowsTurns reports whether it is known when all of a limit comes back. If it is not, windows may turn at
+// any time, and a check has to see a thing several times.
+func (t *trial) knowsTurns() bool {
+	return t.profile.Named && (!t.profile.turnsByClock() || t.aligned())
+}
+
+// mayTurn reports whether a window may have turned while a key that was fresh was used, so that a count says
+// nothing. Unless it is known when windows turn, the time in which one may is kept so short that none turns
+// each time.
+func (t *trial) mayTurn(answers []exchange) bool {
+	p, over := t.profile, took(answers)
+	switch {
+	case !t.knowsTurns():
+		return over > p.period()/20
+	case p.turnsByClock():
+		from, to := ends(answers)
+		return p.turns(from, to)
+	}
+	return over > p.period()/3 // it began with the first request
+}
+
+// mayFree reports whether a unit of a key may have come back between two instants. history is all that was sent
+// with the key.
+func (t *trial) mayFree(history []exchange, from, to time.Time) bool {
+	p, over := t.profile, to.Sub(from)
+	switch {
+	case p.refill(10*over) > 0: // one in ten is no accident
+		return true
+	case p.Named && !p.isSteady():
+		return false
+	case p.turnsByClock() && t.aligned():
+		return p.turns(from, to)
+	case !t.knowsTurns() && over > p.period()/20:
+		return true
+	}
+	for i := range history {
+		x := &history[i]
+		earliest, latest := x.sent.Add(p.period()-clockGrain), x.answered.Add(p.period()+clockGrain)
+		if x.admitted() && !latest.Before(from) && !earliest.After(to) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeEarly reports whether a request may have been sent before an instant that the server told, by
+// its own clock.
+func (t *trial) mayBeEarly(told moment, sent time.Time) bool {
+	at, ok := t.earliest(told, sent)
+	return !ok || sent.Before(at)
 }
 
 // shown returns what tells c from others, for a report.
@@ -133,13 +229,9 @@ func (c *client) get() exchange { return c.do(request{}) }
 // do sends a request and reads the answer.
 func (c *client) do(q request) exchange {
 	x := exchange{denial: c.trial.profile.Denied}
-	method := q.method
-	if method == "" {
-		method = http.MethodGet
-	}
 	ctx, cancel := context.WithTimeout(c.trial.ctx, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, c.server.url(), nil)
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodGet), c.server.url(), nil)
 	if err != nil {
 		x.err = err
 		return x
@@ -167,6 +259,7 @@ func (c *client) do(q request) exchange {
 	io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20))
 	answer.Body.Close()
 	x.status, x.header = answer.StatusCode, answer.Header
+	c.trial.clock.read(&x)
 	return x
 }
 
@@ -196,9 +289,14 @@ func atOnce(n int, by func(i int) *client) []exchange {
 }
 
 // exhaust sends requests one after the other until one is denied, and returns all. It gives up after
-// three times the burst.
+// three times the burst, and after a time in which all of the limit has come back several times.
 func (c *client) exhaust() (answers []exchange, denied bool) {
-	for range 3*c.trial.profile.burst() + 3 {
+	p := c.trial.profile
+	end := time.Now().Add(4*p.period() + p.drain())
+	for i := range 3*p.burst() + 3 {
+		if i > 0 && time.Now().After(end) {
+			break
+		}
 		x := c.get()
 		if answers = append(answers, x); x.denied() {
 			return answers, true

@@ -133,7 +133,7 @@ func (o *conformOptions) run(c *cobra.Command, args []string) error {
 	if o.verbose {
 		options.Log = c.ErrOrStderr()
 	}
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	report, err := conform.Run(ctx, profile, options)
 	if err != nil {

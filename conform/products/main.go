@@ -103,13 +103,6 @@ type product struct {
 	profile *conform.Profile
 }
 
-// result is what a check has found.
-type result struct {
-	Check   string
-	Verdict conform.Verdict
-	Found   string `json:",omitempty"`
-}
-
 // products returns the programs of the folders in dir, by the names of the folders.
 func products(dir string) (all []*product, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*", "profile.yaml"))
@@ -137,7 +130,7 @@ func measure(ctx context.Context, all []*product, o options) *measurement {
 		if ctx.Err() != nil {
 			break
 		}
-		if p.Missing = missing(p); p.Missing == "" {
+		if p.Missing = p.lacks(); p.Missing == "" {
 			p.Missing = p.prepare(ctx)
 		}
 		if p.Missing != "" {
@@ -195,6 +188,16 @@ func (p *product) prepare(ctx context.Context) string {
 	return ""
 }
 
+// resultOf returns what a check has found, or nil.
+func (p *product) resultOf(check string) *result {
+	for i := range p.Results {
+		if p.Results[i].Check == check {
+			return &p.Results[i]
+		}
+	}
+	return nil
+}
+
 // tools are the programs that files of a folder need.
 var tools = []struct{ file, programs string }{
 	{"main.go", "go"}, {"package.json", "npm"}, {"requirements.txt", "python3"}, {"pom.xml", "mvn java javac"},
@@ -202,8 +205,8 @@ var tools = []struct{ file, programs string }{
 	{"nginx.conf", "nginx"}, {"envoy.yaml", "envoy"}, {"dynamic.yaml", "traefik"}, {"haproxy.cfg", "haproxy"},
 }
 
-// programsOf returns the programs that files of a folder need.
-func programsOf(p *product) (programs []string) {
+// programs returns the programs that the files of the folder need.
+func (p *product) programs() (programs []string) {
 	for _, t := range tools {
 		if _, err := os.Stat(filepath.Join(p.Folder, t.file)); err == nil {
 			programs = append(programs, strings.Fields(t.programs)...)
@@ -212,9 +215,9 @@ func programsOf(p *product) (programs []string) {
 	return programs
 }
 
-// missing says which program the machine lacks.
-func missing(p *product) string {
-	programs := programsOf(p)
+// lacks says which program the machine lacks.
+func (p *product) lacks() string {
+	programs := p.programs()
 	if p.profile.Store != "" {
 		programs = append(programs, "redis-server")
 	}

@@ -33,7 +33,7 @@ func TestEachFolderSaysHowItIsMeasured(t *testing.T) {
 		if p.profile.Start == "" || !strings.Contains(p.profile.URL, "$PORT") {
 			t.Errorf("%s: a product needs start, and $PORT in url", p.Folder)
 		}
-		if len(programsOf(p)) == 0 {
+		if len(p.programs()) == 0 {
 			t.Errorf("%s: no file of it says which programs it needs: add one to tools", p.Folder)
 		}
 	}

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,45 +9,6 @@ import (
 
 	"github.com/weir-go/weir/conform"
 )
-
-const resultsFile = "results.json"
-
-// measurement is what runs have found.
-type measurement struct{ Products []*product }
-
-// over returns m with the products of a file that m does not have.
-func (m *measurement) over(file string) (*measurement, error) {
-	before, err := readMeasurement(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	both := &measurement{slices.Clone(m.Products)}
-	for _, p := range before.Products {
-		isThis := func(q *product) bool { return q.Folder == p.Folder }
-		if _, err := os.Stat(p.Folder); err == nil && !slices.ContainsFunc(m.Products, isThis) {
-			both.Products = append(both.Products, p)
-		}
-	}
-	slices.SortFunc(both.Products, func(a, b *product) int { return strings.Compare(a.Folder, b.Folder) })
-	return both, nil
-}
-
-func readMeasurement(file string) (*measurement, error) {
-	m := new(measurement)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return m, err
-	}
-	return m, json.Unmarshal(text, m)
-}
-
-func (m *measurement) write() error {
-	text, err := json.MarshalIndent(m, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(resultsFile, append(text, '\n'), 0o644)
-}
 
 // writeGuide writes the tables into the guide.
 func writeGuide(m *measurement) error {
@@ -100,7 +58,7 @@ func tables(m *measurement) string {
 		for _, p := range measured {
 			fmt.Fprintf(&b, "| %s |", p.Name)
 			for _, name := range columns {
-				fmt.Fprintf(&b, " %s |", short(resultOf(p, name)))
+				fmt.Fprintf(&b, " %s |", short(p.resultOf(name)))
 			}
 			b.WriteString("\n")
 		}
@@ -124,16 +82,6 @@ func tables(m *measurement) string {
 		}
 	}
 	return b.String()
-}
-
-// resultOf returns what a check has found, or nil.
-func resultOf(p *product, check string) *result {
-	for i := range p.Results {
-		if p.Results[i].Check == check {
-			return &p.Results[i]
-		}
-	}
-	return nil
 }
 
 // short returns a verdict in a word.

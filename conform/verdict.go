@@ -5,25 +5,6 @@ import (
 	"slices"
 )
 
-// Check is one thing that a limiter is held against.
-type Check struct {
-	Name   string // such as "burst"
-	Says   string // what holds, in a sentence
-	Source string // the document and section that says so
-	Why    string // why it matters to a user
-
-	// part is when it runs: with others, or alone after them, since it stops or fills the server.
-	part part
-	run  func(t *trial) outcome
-}
-
-type part uint8
-
-const (
-	together part = iota
-	alone
-)
-
 // Verdict is what a check has found.
 type Verdict string
 
@@ -34,6 +15,28 @@ const (
 	Fails Verdict = "does not hold"
 	Skips Verdict = "does not apply"
 )
+
+// verdicts are the verdicts in the order of a summary, with their words: the predicate of one check
+// and of several, and the class in the style sheet of a page.
+var verdicts = []struct {
+	verdict          Verdict
+	one, many, class string
+}{
+	{Holds, "holds", "hold", "holds"},
+	{Bound, "with a bound", "with a bound", "bound"},
+	{Fails, "does not hold", "do not hold", "fails"},
+	{Skips, "does not apply", "do not apply", "skips"},
+}
+
+// classOf returns the class of a verdict in the style sheet.
+func classOf(v Verdict) string {
+	for _, row := range verdicts {
+		if row.verdict == v {
+			return row.class
+		}
+	}
+	return ""
+}
 
 // outcome is what a check returns.
 type outcome struct {
@@ -62,12 +65,4 @@ func skips(format string, args ...any) outcome {
 func (o outcome) with(evidence ...string) outcome {
 	o.evidence = append(slices.Clip(o.evidence), evidence...)
 	return o
-}
-
-// Checks returns all checks in the order of reports.
-func Checks() []Check { return slices.Clone(checks) }
-
-// indexOf returns the place of a check, or -1.
-func indexOf(name string) int {
-	return slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
 }
