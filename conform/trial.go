@@ -27,6 +27,7 @@ type trial struct {
 	firstAddress uint64        // of its own: the number after 127 or 10
 	clients      atomic.Uint64 // that it has made
 	sent         atomic.Int64  // requests
+	late         atomic.Int64  // requests of which no answer came in time
 	memoryKeys   int           // of each half of the check of memory
 	clock        *clock        // of the server
 }
@@ -252,7 +253,9 @@ func (c *client) do(q request) exchange {
 	answer, err := c.server.from(c.address, q.http2).RoundTrip(r)
 	x.answered = time.Now()
 	if err != nil {
-		x.err = err
+		if x.err = err; x.late() {
+			c.trial.late.Add(1)
+		}
 		return x
 	}
 	// The rest of a body that is longer is left, and costs the connection.
