@@ -61,7 +61,9 @@ func (e *explainer) explain(r *http.Request, q operator.Question) (*operator.Rep
 func (e *explainer) explainKey(
 	ctx context.Context, limiter Limiter, at row, rule *core.RuleState, limit limits.Limit,
 ) operator.Verdict {
-	v := operator.Verdict{Rule: rule.Name, Mode: rule.Mode.String(), Matches: true, Cost: 1}
+	v := operator.Verdict{
+		Rule: rule.Name, Mode: rule.Mode.String(), Hidden: rule.Hidden, Matches: true, Cost: 1,
+	}
 	v.Kind, v.Key = e.mask.show(at.key, rule.KeyName)
 	switch {
 	case rule.Mode == core.Disabled:
@@ -125,7 +127,7 @@ func (e *explainer) explainRequest(
 		decided[o.At(i).Rule()] = o.At(i)
 	}
 	for _, rule := range limiter.State().Rules {
-		v := operator.Verdict{Rule: rule.Name, Mode: rule.Mode.String()}
+		v := operator.Verdict{Rule: rule.Name, Mode: rule.Mode.String(), Hidden: rule.Hidden}
 		if d, ok := decided[rule.Name]; ok {
 			v.Matches, v.Mode, v.Limit, v.Cost = true, d.Mode().String(), limitText(d.Limit()),
 				d.Cost

@@ -38,7 +38,7 @@ func viewRules(
 		if limiter == nil && r.InForce {
 			v = viewRule(name, &core.RuleState{
 				Name: r.Name, Scope: r.Scope, Limit: r.Limit, Mode: r.Mode, Local: r.Local,
-				DenyAs503: r.DenyAs503, Override: r.Override, GivenLimit: r.Limit,
+				DenyAs503: r.DenyAs503, Hidden: r.Hidden, Override: r.Override, GivenLimit: r.Limit,
 				GivenMode: r.Mode,
 			})
 			v.Ours = false
@@ -55,7 +55,7 @@ func viewRule(limiter string, r *core.RuleState) operator.Rule {
 		Ours:  true,
 		Limit: limitText(r.Limit), Mode: r.Mode.String(), GivenLimit: limitText(r.GivenLimit),
 		GivenMode: r.GivenMode.String(),
-		Percent:   r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503,
+		Percent:   r.Mode.Percent(), Local: r.Local, Capacity: r.DenyAs503, Hidden: r.Hidden,
 		Concurrent: r.Limit.Algorithm().Holds(),
 	}
 	if !r.Override.Until.IsZero() {

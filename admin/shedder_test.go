@@ -133,20 +133,27 @@ func TestAPageNeedsNoLimiter(t *testing.T) {
 	}
 }
 
-func TestThePageMarksRulesWithCapacity(t *testing.T) {
+func TestThePageMarksWhatClientsAreToldOtherwise(t *testing.T) {
 	full := nethttp.Rule{
 		Name: "full", Limit: limits.Concurrent(4), Key: func(*http.Request) (string, error) { return "all", nil },
-		DenyAs503: true,
+		DenyAs503: true, Hidden: true,
 	}
 	s := newSite(t, admin.Options{}, perClient(1), full)
 	var v struct {
 		Rules []struct {
-			Name     string
-			Capacity bool
+			Name             string
+			Capacity, Hidden bool
 		}
 	}
 	s.ask("GET", "/api/snapshot", "", &v)
-	if len(v.Rules) != 2 || v.Rules[0].Capacity || !v.Rules[1].Capacity {
+	if len(v.Rules) != 2 || v.Rules[0].Capacity || !v.Rules[1].Capacity || v.Rules[0].Hidden || !v.Rules[1].Hidden {
 		t.Errorf("%+v", v)
+	}
+	for _, question := range []string{`{"Key":"192.0.2.7"}`, `{"Request":{"Path":"/","Address":"192.0.2.7"}}`} {
+		v.Rules = nil
+		s.ask("POST", "/api/explain", question, &v)
+		if len(v.Rules) != 2 || v.Rules[0].Hidden || !v.Rules[1].Hidden {
+			t.Errorf("%s: %+v", question, v)
+		}
 	}
 }

@@ -378,6 +378,22 @@ func ExampleOutcome_Turn() {
 	// 1m0s 3m0s
 }
 
+// A program that shows customers what is left leaves out what all of them share.
+func ExampleRuleDecision_Hidden() {
+	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
+		{Name: "per-customer", Limit: limits.FixedWindow(limits.PerDay(10)), Key: byCustomer},
+		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)), Hidden: true,
+			Key: func(job) (string, error) { return "everybody", nil }},
+	}})
+	outcome := limiter.Decide(context.Background(), job{customer: "ann"})
+	for i := range outcome.Len() {
+		if d := outcome.At(i); !d.Hidden() {
+			fmt.Println(d.Rule(), d.Remaining)
+		}
+	}
+	// Output: per-customer 9
+}
+
 func ExampleOutcome_BindingRule() {
 	limiter := core.MustNew(core.Config[job]{Rules: []core.Rule[job]{
 		{Name: "everybody", Limit: limits.FixedWindow(limits.PerDay(1000)),

@@ -66,6 +66,10 @@ func (d *RuleDecision) Unit() Unit { return d.rule.unit }
 // Mode returns [Enforce], or [Shadow] if the rule cannot deny this request.
 func (d *RuleDecision) Mode() Mode { return d.rule.mode }
 
+// Hidden reports whether clients must not learn of the rule: see [Rule].Hidden. A program that writes
+// fields or answers of its own leaves such a decision out.
+func (d *RuleDecision) Hidden() bool { return d.rule.hidden }
+
 // Binds reports whether d binds more than e, in the order of [Outcome.BindingRule]: when both rules
 // say how long to wait or how much is left, d is right.
 func (d *RuleDecision) Binds(e *RuleDecision) bool {
@@ -129,6 +133,7 @@ type ruleIdentity struct {
 	unit        Unit
 	mode        Mode // Enforce or Shadow
 	capacity    bool
+	hidden      bool
 	onFailure   FailurePolicy
 
 	hasEnd    bool               // its charges have an end

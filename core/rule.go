@@ -108,6 +108,13 @@ type Rule[R any] struct {
 	//
 	// [table]: https://github.com/weir-go/weir/blob/main/docs/shedding.md#balancers-in-front
 	DenyAs503 bool
+
+	// Hidden keeps the rule from clients, whether it allows or denies: no header field, answer or
+	// quota has its name or its numbers. A denial by it has its status and its Retry-After, and the
+	// fields of the other rules. Hide a limit that all clients share, whose numbers would mislead
+	// each of them, and a limit that is not published. Operators see it: it is in the [State], on the
+	// operator's page and in metrics like any other.
+	Hidden bool
 }
 
 // FailurePolicy says what a rule does when the backend cannot decide.
@@ -323,7 +330,7 @@ func validateName(s string) error {
 func (rule *Rule[R]) identity(i int) ruleIdentity {
 	return ruleIdentity{
 		index: i, name: rule.Name, scope: rule.scopeOrName(), limit: new(rule.Limit), unit: rule.unitOf(),
-		capacity: rule.DenyAs503, onFailure: rule.OnFailure,
+		capacity: rule.DenyAs503, hidden: rule.Hidden, onFailure: rule.OnFailure,
 		hasEnd: rule.hasEnd(), held: rule.holds(), finalCost: rule.FinalCost, lasts: rule.lastsOf(),
 		undelayed: rule.undelayed(),
 	}

@@ -461,7 +461,7 @@ func (book *rulebook[R]) rulesLocked() []RuleState {
 		state := RuleState{
 			Name: rule.Name, Scope: rule.scopeOrName(), KeyName: rule.KeyName, Limit: rule.Limit,
 			Mode:  rule.Mode,
-			Local: rule.Local, DenyAs503: rule.DenyAs503,
+			Local: rule.Local, DenyAs503: rule.DenyAs503, Hidden: rule.Hidden,
 			GivenLimit: given.Limit, GivenMode: given.Mode,
 		}
 		if o := book.overrides[target{rule: rule.Name}]; o != nil {

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -418,6 +419,42 @@ func TestRulesSayWhichDenialsAre503(t *testing.T) {
 		t.Fatal(err)
 	}
 	if states := l.State().Rules; states[0].DenyAs503 || !states[1].DenyAs503 {
+		t.Errorf("%+v", states)
+	}
+}
+
+// A request keeps what the rules said when they decided it, also if its key has a share of its own, or
+// another limit.
+func TestARuleIsHiddenFromClientsAlone(t *testing.T) {
+	shown := rule("shown", limits.FixedWindow(limits.PerHour(9)), core.Enforce)
+	hidden := rule("hidden", limits.FixedWindow(limits.PerHour(9)), core.EnforceFor(50))
+	hidden.Hidden = true
+	l := core.MustNew(core.Config[string]{Rules: []core.Rule[string]{shown, hidden}})
+	if states := l.State().Rules; states[0].Hidden || !states[1].Hidden {
+		t.Errorf("%+v", states)
+	}
+	var kept []core.Outcome
+	for i := range 20 {
+		kept = append(kept, l.Decide(context.Background(), fmt.Sprint("key", i)))
+	}
+	if err := l.OverrideKey("hidden", "ann",
+		core.Override{Limit: limits.FixedWindow(limits.PerHour(5)), Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	kept = append(kept, l.Decide(context.Background(), "ann"))
+	shown.Hidden, hidden.Hidden = true, false
+	if err := l.Replace([]core.Rule[string]{shown, hidden}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range kept {
+		if o.Len() != 2 || o.At(0).Hidden() || !o.At(1).Hidden() || o.At(2).Hidden() {
+			t.Errorf("decided before the change: %+v", o)
+		}
+	}
+	if o := l.Decide(context.Background(), "ann"); !o.At(0).Hidden() || o.At(1).Hidden() {
+		t.Errorf("decided after the change: %+v", o)
+	}
+	if states := l.State().Rules; !states[0].Hidden || states[1].Hidden {
 		t.Errorf("%+v", states)
 	}
 }

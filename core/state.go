@@ -42,6 +42,7 @@ type RuleState struct {
 	Mode      Mode
 	Local     bool     `json:",omitzero"`
 	DenyAs503 bool     `json:",omitzero"` // see [Rule].DenyAs503
+	Hidden    bool     `json:",omitzero"` // from clients: see [Rule].Hidden
 	Override  Override `json:",omitzero"` // zero: none is in force
 
 	// GivenLimit and GivenMode are those of [New] or the last Replace. They differ from Limit and

@@ -461,20 +461,23 @@ func ExampleOptions_discord() {
 	// X-Ratelimit-Scope: global
 }
 
-func ExampleOptions_hidden() {
-	writer, err := headers.New(headers.Options{
-		Formats: []headers.Format{headers.EpochSeconds},
-		Hidden:  []string{"default"}, // a limit that is not published
-	}, []core.Rule[string]{rule})
+// A limit that all clients share is hidden from each of them.
+func ExampleWriter_Write_hidden() {
+	service := core.Rule[string]{
+		Name: "service", Limit: limits.TokenBucket(limits.PerMinute(60), 5), Hidden: true,
+		Key: func(string) (string, error) { return "all", nil },
+	}
+	writer, err := headers.New(headers.Options{}, []core.Rule[string]{rule, service})
 	if err != nil {
 		panic(err)
 	}
 
 	h := http.Header{}
-	writer.Write(h, decide(4, rule))
+	writer.Write(h, decide(1, rule, service))
 	print(h)
 	// Output:
-	// Retry-After: 20
+	// Ratelimit: "default";r=2;t=40
+	// Ratelimit-Policy: "default";q=3;w=60
 }
 
 // A limit of a month: no client is told to sleep for three weeks.

@@ -129,6 +129,7 @@ func (s *source) limiter(t *testing.T) ([]published, *core.Outcome) {
 	rules := rulesOf(actual...)
 	for i := range rules {
 		rules[i].DenyAs503 = s.below(4) == 1
+		rules[i].Hidden = s.below(6) == 1
 	}
 	return known, decidedFor(t, key, rules, decisions...)
 }
@@ -194,10 +195,6 @@ func checkWrite(t *testing.T, data []byte) {
 		if len(policies) > 1 {
 			options.DiscordScopes[policies[1].Name] = headers.DiscordGlobal
 		}
-		model.options = options
-	}
-	if s.below(4) == 1 {
-		options.Hidden = []string{policies[len(policies)-1].Name}
 		model.options = options
 	}
 	before := got.Clone()

@@ -12,12 +12,12 @@ import (
 )
 
 func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
-	secret := published{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7))}
+	secret := published{Name: "secret", Limit: limits.SlidingWindow(limits.PerSecond(7)), Hidden: true}
 	policies := []published{secret, perMinute}
 	for _, formats := range [][]headers.Format{
 		{headers.IETF, headers.Draft6, headers.GitHub}, {headers.Draft7, headers.Discord},
 	} {
-		w := writer(t, headers.Options{Formats: formats, Hidden: []string{"secret"}}, policies...)
+		w := writer(t, headers.Options{Formats: formats}, policies...)
 		for name, o := range map[string]*core.Outcome{
 			"allowed": decided(t, policies, allowed(0, 0, time.Second), allowed(30, time.Second, time.Second)),
 			"denied": decided(t, policies, denied(0, 3*time.Second, 3*time.Second),
@@ -47,15 +47,32 @@ func TestTheFieldsSayNothingOfHiddenRules(t *testing.T) {
 }
 
 func TestAnAnswerOfHiddenRulesAloneHasNoFields(t *testing.T) {
-	o := decided(t, []published{perMinute}, denied(0, 3*time.Second, 3*time.Second))
+	hidden := perMinute
+	hidden.Hidden = true
+	o := decided(t, []published{hidden}, denied(0, 3*time.Second, 3*time.Second))
 	for _, show := range []headers.Show{headers.Always, headers.OnDenial} {
 		h := http.Header{}
-		options := headers.Options{
-			Formats: []headers.Format{headers.IETF, headers.GitHub}, Hidden: []string{"default"}, Show: show,
-		}
-		writer(t, options, perMinute).Write(h, o)
+		options := headers.Options{Formats: []headers.Format{headers.IETF, headers.GitHub}, Show: show}
+		writer(t, options, hidden).Write(h, o)
 		if len(h) != 1 || h.Get("Retry-After") != "3" {
 			t.Errorf("%v", h)
+		}
+	}
+}
+
+// Rules may be replaced while a request is under way. It is answered by those that decided it.
+func TestTheRulesThatDecidedSayWhatIsHidden(t *testing.T) {
+	hidden := perMinute
+	hidden.Hidden = true
+	formats := headers.Options{Formats: []headers.Format{headers.IETF, headers.Draft6, headers.GitHub}}
+	for _, decides := range []published{perMinute, hidden} {
+		o := decided(t, []published{decides}, allowed(30, time.Second, time.Second))
+		for _, newest := range []published{perMinute, hidden} {
+			h := http.Header{}
+			writer(t, formats, newest).Write(h, o)
+			if shown := len(h) > 0; shown == decides.Hidden {
+				t.Errorf("decided by a rule with Hidden %t, written by one with %t: %v", decides.Hidden, newest.Hidden, h)
+			}
 		}
 	}
 }

@@ -138,11 +138,10 @@ func TestTheFieldsOfAUnitShowItsBindingRule(t *testing.T) {
 			t.Errorf("minute %+v, day %+v: got %s, want %s", tt.minute, tt.day, got, tt.want)
 		}
 	}
-	options := models
-	options.Hidden = []string{"tokens"}
+	policies[1].Hidden = true
 	o := decided(t, policies, allowed(1, time.Second, time.Second), allowed(9, time.Minute, time.Minute),
 		allowed(10, time.Hour, time.Hour))
-	if got := written(t, options, policies, o).Get("x-ratelimit-limit-tokens"); got != "900000" {
+	if got := written(t, models, policies, o).Get("x-ratelimit-limit-tokens"); got != "900000" {
 		t.Errorf("a hidden rule: got %s", got)
 	}
 }

@@ -29,23 +29,17 @@ type Options struct {
 	// if Show is Omit.
 	//
 	// The outcome has all rules, whatever Show is. With OnDenial, publish only the rules that
-	// denied. Never publish a key. The numbers of a decision are valid only if
-	// [limits.Source.Counted] is true for it.
+	// denied. Never publish a key, or a rule that is [core.RuleDecision.Hidden]. The numbers of a
+	// decision are valid only if [limits.Source.Counted] is true for it.
 	//
 	// Custom must be quick and safe for concurrent use. It must not keep the header. It must not
 	// shorten Retry-After: a client would come back too early and be denied. nil: nothing.
 	Custom func(http.Header, core.Outcome)
 
 	// ShadowField names a field, such as "X-Shadow-Denied", that lists the shadow rules that would
-	// have denied the request. Use it to test a limit before it is enforced. Clients should not see
-	// it. "": none.
+	// have denied the request, hidden ones too. Use it to test a limit before it is enforced. Clients
+	// should not see it. "": none.
 	ShadowField string
-
-	// Hidden names rules that the fields omit, whether they allow or deny: limits that are not
-	// published, such as a second limit that protects the service. A denial by such a rule has its
-	// Retry-After, and the fields of the other rules. The answers of package nethttp do not name it
-	// either. nil: none.
-	Hidden []string
 
 	// RetryAfter selects the value of Retry-After on a denial. Zero: LeastWait.
 	RetryAfter RetryAfter
@@ -241,11 +235,6 @@ func validateFormats(formats []Format) (errs []error) {
 }
 
 func (o *Options) validateNames(policies []policy) (errs []error) {
-	for _, name := range o.Hidden {
-		if !named(policies, name) {
-			errs = append(errs, fmt.Errorf("headers: hidden: there is no rule %q", name))
-		}
-	}
 	if len(o.DiscordScopes) > 0 && !slices.Contains(o.Formats, Discord) {
 		errs = append(errs,
 			errors.New("headers: discord scopes: only Discord has a scope: add Discord to formats"))

@@ -22,7 +22,6 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 
 		BurstParameter: "Burst",
 		Jitter:         -time.Second,
-		Hidden:         []string{"default", "nosuch"},
 		DiscordScopes:  map[string]headers.DiscordScope{"default": "user", "nosuch": headers.DiscordGlobal},
 	}, []published{
 		perMinute,
@@ -49,7 +48,6 @@ func TestNewReportsEveryMistakeAtOnce(t *testing.T) {
 		"headers: cap pace: only IETF has a pace: add IETF to formats",
 		"headers: burst parameter: only IETF has one: add IETF to formats",
 		`headers: burst parameter: must be lower-case letters, digits, and _-.*, and begin with a letter (got "Burst")`,
-		`headers: hidden: there is no rule "nosuch"`,
 		"headers: discord scopes: only Discord has a scope: add Discord to formats",
 		`headers: discord scopes: rule "default": must be DiscordShared or DiscordGlobal (got "user")`,
 		`headers: discord scopes: there is no rule "nosuch"`,

@@ -114,7 +114,7 @@ func (s *oracle) shown(o *core.Outcome) (ds []*core.RuleDecision) {
 		return nil
 	}
 	for _, d := range counted(o) {
-		if slices.Contains(s.options.Hidden, d.Rule()) {
+		if d.Hidden() {
 			continue
 		}
 		if s.options.Show == headers.Always || s.options.Show == headers.OnDenial && !d.Allowed {

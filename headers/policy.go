@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +20,6 @@ type policy struct {
 	member string       // member of RateLimit-Policy; "" if it depends on the request
 	quota  string       // start of its member of RateLimit
 	scope  DiscordScope // value of X-RateLimit-Scope
-	hidden bool         // named by Options.Hidden
 }
 
 // policiesOf returns the policies of rules, in the same order.
@@ -141,7 +139,6 @@ func (p *policy) fixed(d *core.RuleDecision) bool {
 type rules struct {
 	policies []policy
 	show     Show
-	hides    bool // a policy is hidden
 }
 
 func newRules(options Options, policies []policy) *rules {
@@ -155,8 +152,6 @@ func newRules(options Options, policies []policy) *rules {
 			p.allowance = allowanceOf(p.limit)
 		}
 		p.scope = cmp.Or(options.DiscordScopes[p.name], discordUser)
-		p.hidden = slices.Contains(options.Hidden, p.name)
-		r.hides = r.hides || p.hidden
 	}
 	return r
 }
@@ -206,26 +201,17 @@ func (r *rules) longestWindow(o *core.Outcome) time.Duration {
 	return time.Duration(min(longest, maxSeconds)) * time.Second
 }
 
-// shows reports whether the fields show d. They omit shadows, which clients must not see, and rules
-// of [Options].Hidden. With [OnDenial] they omit rules that allowed the request, since a denial
-// must not publish the quotas of other rules.
+// shows reports whether the fields show d. They omit shadows and hidden rules, which clients must not
+// see. With [OnDenial] they omit rules that allowed the request, since a denial must not publish the
+// quotas of other rules.
 func (r *rules) shows(d *core.RuleDecision) bool {
-	return d.Mode() == core.Enforce && d.Source.Counted() && (r.show != OnDenial || !d.Allowed) &&
-		!(r.hides && r.isHidden(d))
-}
-
-// isHidden reports whether [Options].Hidden names the rule of d.
-func (r *rules) isHidden(d *core.RuleDecision) bool {
-	p := r.policy(d)
-	return p != nil && p.hidden
+	return d.Mode() == core.Enforce && !d.Hidden() && d.Source.Counted() &&
+		(r.show != OnDenial || !d.Allowed)
 }
 
 // binding returns the index of the binding decision among those that the fields show, in the order
 // of [core.Outcome.BindingRule], or -1 if they show none.
 func (r *rules) binding(o *core.Outcome) int {
-	if !r.hides {
-		return o.BindingRule()
-	}
 	binding := -1
 	for i := range o.Len() {
 		if d := o.At(i); r.shows(d) && (binding < 0 || d.Binds(o.At(binding))) {

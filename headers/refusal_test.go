@@ -32,8 +32,8 @@ func TestFieldsAreWrittenAgainOnlyIfTheySayTheSame(t *testing.T) {
 	}
 	costly := rulesOf(perMinute)
 	costly[0].Cost = func(string) int64 { return 7 }
-	shadow, capacity := perMinute, perMinute
-	shadow.Mode, capacity.DenyAs503 = core.Shadow, true
+	shadow, capacity, hidden := perMinute, perMinute, perMinute
+	shadow.Mode, capacity.DenyAs503, hidden.Hidden = core.Shadow, true, true
 	for _, policies := range [][]published{{perMinute}, {slots}, {daily}, {perMinute, perHour}} {
 		outcomes := []*core.Outcome{
 			decided(t, policies, denied(0, 30*time.Second, time.Minute), denied(0, 30*time.Second, time.Minute)),
@@ -51,13 +51,14 @@ func TestFieldsAreWrittenAgainOnlyIfTheySayTheSame(t *testing.T) {
 			decided(t, []published{other}, denied(0, 30*time.Second, time.Minute)),
 			decided(t, []published{shadow}, denied(0, 30*time.Second, time.Minute)),
 			decided(t, []published{capacity}, denied(0, 30*time.Second, time.Minute)),
+			decided(t, []published{hidden}, denied(0, 30*time.Second, time.Minute)),
 		}
 		for name, options := range map[string]headers.Options{
 			"defaults": {}, "on denial": {Show: headers.OnDenial}, "omit": {Show: headers.Omit},
-			"hidden": {Hidden: []string{policies[0].Name}}, "window": {RetryAfter: headers.Window},
-			"paced": {CapPace: true}, "cost": {CostParameter: "c"}, "at most": {MaxRetryAfter: 35 * time.Second},
-			"key":    {PartitionKey: func(key string) []byte { return []byte(key) }},
-			"GitHub": {Formats: []headers.Format{headers.IETF, headers.GitHub}},
+			"window": {RetryAfter: headers.Window}, "paced": {CapPace: true}, "cost": {CostParameter: "c"},
+			"at most": {MaxRetryAfter: 35 * time.Second},
+			"key":     {PartitionKey: func(key string) []byte { return []byte(key) }},
+			"GitHub":  {Formats: []headers.Format{headers.IETF, headers.GitHub}},
 		} {
 			remembers := writer(t, options, policies...)
 			for j, second := range outcomes {

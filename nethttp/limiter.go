@@ -117,10 +117,9 @@ func (l *Limiter) Explain(r *http.Request) core.Outcome {
 // No cache may store the answer.
 //
 // The client is the one whom the Key of each rule finds in the request itself, so it sees the same
-// numbers as in header fields. The handler shows no more than these: no shadow, no rule of
-// [headers.Options].Hidden, with [headers.OnDenial] only rules that deny now, and with
-// [headers.Omit] none. If a key is free to choose, such as a name in the query, anyone can ask for
-// it: hide its rule.
+// numbers as in header fields. The handler shows no more than these: no shadow, no rule that is
+// Hidden, with [headers.OnDenial] only rules that deny now, and with [headers.Omit] none. If a key is
+// free to choose, such as a name in the query, anyone can ask for it: hide its rule.
 //
 // A rule is absent if it does not apply to the request of the handler itself. routes says for which
 // requests to ask instead, such as "GET /search" and "POST /items": the rules see the request with

@@ -49,6 +49,7 @@ func (b *builder[R]) rule(r *rule) core.Rule[R] {
 		NoDelay:   r.noDelay,
 		Local:     r.local,
 		DenyAs503: r.denyAs503,
+		Hidden:    r.hidden,
 	}
 	if r.value != nil {
 		rule.Value = buildKey(r.value, source)

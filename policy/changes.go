@@ -63,7 +63,7 @@ func changes(old, f *fileText) (list []Change) {
 		now := r.describe()
 		for i, was := range other.describe() {
 			shown := was.text
-			if was.text == now[i].text && was.hidden != now[i].hidden {
+			if was.text == now[i].text && was.keys != now[i].keys {
 				shown += ", other keys"
 			}
 			add(r.name, was.field, shown, now[i].text)
@@ -77,6 +77,5 @@ func changes(old, f *fileText) (list []Change) {
 	return list
 }
 
-// described is one field of a rule as text. hidden holds what must not be shown because it is a
-// key.
-type described struct{ field, text, hidden string }
+// described is one field of a rule as text. keys holds what must not be shown: it has keys.
+type described struct{ field, text, keys string }

@@ -522,10 +522,10 @@ func TestARuleHasTheFieldsOfTheFile(t *testing.T) {
 	}
 	if r := rules["everybody"]; r.Scope != "shop/everybody" || r.OnFailure != core.FailOpen ||
 		r.Limit != limits.SlidingWindow(limits.PerSecond(2000)) || r.LimitFor != nil || r.Cost != nil ||
-		r.FinalCost != nil {
+		r.FinalCost != nil || !r.Hidden {
 		t.Errorf("%+v", r)
 	}
-	if r := rules["failed-log-ins"]; r.Mode != core.EnforceFor(25) || r.FinalCost == nil {
+	if r := rules["failed-log-ins"]; r.Mode != core.EnforceFor(25) || r.FinalCost == nil || r.Hidden {
 		t.Errorf("%+v", r)
 	}
 	if r := rules["in-this-process"]; !r.Local || !r.DenyAs503 || r.Limit != limits.Concurrent(500) {
@@ -568,7 +568,8 @@ func TestChangesNameNoKey(t *testing.T) {
 	old := load(head + "  - {name: a, key: user, limit: 1/s, overrides: [{for: {user: tenant-1}, limit: 2/s}]}\n" +
 		"  - {name: b, key: user, limit: 1/s}\n")
 	p := load("version: 1\ndomain: d\nlists: {l: [192.0.2.1]}\n" + head[len("version: 1\n"):] +
-		"  - {name: a, key: user, limit: 3/s, mode: shadow, overrides: [{for: {user: tenant-2}, limit: 2/s}]}\n" +
+		"  - {name: a, key: user, limit: 3/s, mode: shadow, hidden: true, " +
+		"overrides: [{for: {user: tenant-2}, limit: 2/s}]}\n" +
 		"  - {name: c, match: /x, key: user, limit: 1/s}\n")
 	var got []string
 	for _, c := range p.Changes(old) {
@@ -580,6 +581,7 @@ func TestChangesNameNoKey(t *testing.T) {
 		`rule "a": limit: sliding-window 1/1s → sliding-window 3/1s`,
 		`rule "a": overrides: sliding-window 2/1s, other keys → sliding-window 2/1s`,
 		`rule "a": mode: enforce → shadow`,
+		`rule "a": hidden: false → true`,
 		`rule "c": added: sliding-window 1/1s`,
 		`rule "b": removed: sliding-window 1/1s`,
 	}

@@ -30,6 +30,7 @@ type rule struct {
 	noDelay   int64
 	local     bool
 	denyAs503 bool
+	hidden    bool
 }
 
 var ruleObject = object[rule]{"rule", []field[rule]{
@@ -67,6 +68,7 @@ var ruleObject = object[rule]{"rule", []field[rule]{
 	}},
 	{"local", false, func(d *decoder, n *node, r *rule) { r.local = d.boolean(n) }},
 	{"deny-as-503", false, func(d *decoder, n *node, r *rule) { r.denyAs503 = d.boolean(n) }},
+	{"hidden", false, func(d *decoder, n *node, r *rule) { r.hidden = d.boolean(n) }},
 }}
 
 // absentWords say whether requests without the key of a rule count.
@@ -422,5 +424,6 @@ func (r *rule) describe() []described {
 		{"no-delay", fmt.Sprint(r.noDelay), ""},
 		{"local", fmt.Sprint(r.local), ""},
 		{"deny-as-503", fmt.Sprint(r.denyAs503), ""},
+		{"hidden", fmt.Sprint(r.hidden), ""},
 	}
 }

@@ -28,6 +28,7 @@ var noMetric = map[string]string{
 	"Limiters.Rules.Scope":          "a name",
 	"Limiters.Rules.Local":          "the source of decisions shows it",
 	"Limiters.Rules.DenyAs503":      "what clients are told",
+	"Limiters.Rules.Hidden":         "what clients are told",
 	"Limiters.Rules.Override.Mode":  "the mode in force shows it",
 	"Limiters.Rules.Override.Limit": "the limit in force shows it",
 	"Limiters.Rules.Override.Why":   "for people",

@@ -192,7 +192,7 @@ func (r *rule) snapshot(state core.RuleState, inForce bool, requests *Requests) 
 	if inForce {
 		shot.Scope, shot.Limit = state.Scope, state.Limit
 		shot.Mode, shot.Override = state.Mode, state.Override
-		shot.Local, shot.DenyAs503 = state.Local, state.DenyAs503
+		shot.Local, shot.DenyAs503, shot.Hidden = state.Local, state.DenyAs503, state.Hidden
 	}
 	for i := range r.stripes {
 		shot.Units += r.stripes[i].extra.Load()

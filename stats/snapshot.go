@@ -87,6 +87,7 @@ type RuleSnapshot struct {
 	Mode      core.Mode
 	Local     bool
 	DenyAs503 bool
+	Hidden    bool
 	Override  core.Override `json:",omitzero"` // the zero Override if none
 
 	// Decisions has one element for each combination that occurred, in a fixed order. It also has

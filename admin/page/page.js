@@ -465,7 +465,7 @@ function fillRule(row, r) {
   const c = row.cells_;
   const of = field => perSecond(s => s.byName.get(nameOf(r))?.[field]);
   row.className = !r.InForce ? 'gone' : r.Mode === 'disabled' ? 'off' : '';
-  say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : ''));
+  say(row.label, ruleName(r.Limiter, r.Name) + (r.Local ? ' (local)' : '') + (r.Capacity ? ' (capacity)' : '') + (r.Hidden ? ' (hidden)' : ''));
   say(row.limit, r.InForce ? r.Limit || 'by request' : 'gone');
   say(row.per, r.KeyName ? (r.KeyName === 'everybody' ? 'for ' : 'by ') + r.KeyName : '');
   say(c.mode, r.InForce ? r.Mode + (r.Percent > 0 && r.Percent < 100 ? ' of keys' : '') : '');

@@ -45,6 +45,9 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	case a.rule.Mode != core.Enforce:
 		notes = append(notes, a.rule.Mode.String()+": also for this key")
 	}
+	if a.rule.Hidden {
+		notes = append(notes, hiddenNote)
+	}
 	if a.Key == "" {
 		notes = append(notes, "the request has no such key: all such requests count together")
 	}
@@ -59,6 +62,9 @@ func (a *answer) notes(given map[string]string) (notes []string) {
 	}
 	return notes
 }
+
+// hiddenNote is the remark on a hidden rule.
+const hiddenNote = "hidden: clients are not told of it"
 
 // noKey is shown for a request without a key. All such requests count together.
 const noKey = "(none)"

@@ -192,6 +192,12 @@ func (r *ruleExplanation) compare(a *answer, v *operator.Verdict) {
 			r.Mode = v.Mode
 		}
 	}
+	switch {
+	case v.Hidden && !a.rule.Hidden:
+		r.Notes = append(r.Notes, "the running program hides it from clients")
+	case a.rule.Hidden && !v.Hidden:
+		r.Notes = append(r.Notes, "the running program tells clients of it")
+	}
 	r.left(v)
 	if v.Counted { // the page's numbers are for one unit
 		r.Allowed = r.Allowed && v.Allowed && v.Remaining >= r.Cost

@@ -165,6 +165,9 @@ func (p *page) askRequest(ctx context.Context, limiter string, m *madeUp) (*expl
 			if v.Mode == core.Shadow.String() {
 				r.Notes = append(r.Notes, "shadow: denies nobody")
 			}
+			if v.Hidden {
+				r.Notes = append(r.Notes, hiddenNote)
+			}
 		}
 		e.Rules = append(e.Rules, r)
 	}

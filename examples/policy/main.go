@@ -6,7 +6,7 @@
 //	$ go run ./examples/policy
 //	$ curl -i -H 'X-API-Key: k-alice' localhost:8080
 //	HTTP/1.1 200 OK
-//	Ratelimit: "per-customer";r=99;t=60, "service";r=499
+//	Ratelimit: "per-customer";r=99;t=60
 //	Hello, here is your answer.
 //	$ curl -s -o /dev/null -w '%{http_code}\n' -H 'X-API-Key: k-bob' \
 //	    'localhost:8080/reports/[1-5]' | uniq -c

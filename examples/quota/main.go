@@ -32,7 +32,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/limits"
 	"github.com/weir-go/weir/nethttp"
@@ -59,11 +58,11 @@ var limiter = nethttp.MustNew(nethttp.Config{
 		Limit: limits.AnchoredWindow(limits.PerHour(500)),
 		Key:   core.When(isOther, customer),
 	}, {
-		Name:  "burst", // protects the service, and is not published
-		Limit: limits.TokenBucket(limits.PerSecond(100), 200),
-		Key:   customer,
+		Name:   "burst", // protects the service, and is not published
+		Limit:  limits.TokenBucket(limits.PerSecond(100), 200),
+		Key:    customer,
+		Hidden: true,
 	}},
-	Headers: headers.Options{Hidden: []string{"burst"}},
 })
 
 // asking limits the questions themselves.

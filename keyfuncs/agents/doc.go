@@ -10,11 +10,10 @@
 //	limiter := nethttp.MustNew(nethttp.Config{
 //		Rules: []nethttp.Rule{
 //			{Name: "agents", Limit: plan, Key: core.When(verifier.Signed, verifier.Key)},
-//			{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed},
+//			{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed, Hidden: true},
 //			{Name: "strangers", Limit: small, Key: core.Unless(verifier.Signed, prefix)},
 //		},
-//		Headers: headers.Options{Hidden: []string{"replay"}},
-//		Denied:  verifier.Challenge(nil),
+//		Denied: verifier.Challenge(nil),
 //	})
 //
 // Adapters for frameworks with a request of their own have a function Lift that adapts Key and Nonce.

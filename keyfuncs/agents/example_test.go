@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/keyfuncs/agents"
 	"github.com/weir-go/weir/keyfuncs/agents/agentstest"
@@ -46,12 +45,11 @@ func Example() {
 	limiter := nethttp.MustNew(nethttp.Config{
 		Rules: []nethttp.Rule{
 			{Name: "agents", Limit: plan, Key: core.When(verifier.Signed, verifier.Key)},
-			{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed},
+			{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed, Hidden: true},
 			{Name: "strangers", Limit: small, Key: core.Unless(verifier.Signed,
 				keyfuncs.MustAddressPrefix(keyfuncs.Peer, 48))},
 		},
-		Headers: headers.Options{Hidden: []string{"replay"}},
-		Denied:  verifier.Challenge(nil),
+		Denied: verifier.Challenge(nil),
 	})
 	handler := limiter.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 

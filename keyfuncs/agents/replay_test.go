@@ -15,7 +15,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/internal/proof/testrun"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/keyfuncs/agents"
@@ -34,12 +33,11 @@ func limited(t testing.TB, v *agents.Verifier, backend backends.Backend) http.Ha
 	limiter, err := nethttp.New(nethttp.Config{
 		Rules: []nethttp.Rule{
 			{Name: "agents", Limit: limits.FixedWindow(limits.PerMinute(200)), Key: core.When(v.Signed, v.Key)},
-			{Name: "replay", Limit: v.Once(), Key: v.Nonce, OnFailure: core.FailClosed},
+			{Name: "replay", Limit: v.Once(), Key: v.Nonce, OnFailure: core.FailClosed, Hidden: true},
 			{Name: "strangers", Limit: limits.FixedWindow(limits.PerMinute(2)),
 				Key: core.Unless(v.Signed, keyfuncs.Address(keyfuncs.Peer))},
 		},
 		Backend: backend,
-		Headers: headers.Options{Hidden: []string{"replay"}},
 		Denied:  v.Challenge(nil),
 	})
 	if err != nil {

@@ -279,17 +279,15 @@ func (v *Verifier) Nonce(r *http.Request) (string, error) {
 // Once returns the limit by which a nonce counts once, as long as its signature can be good. It is
 // for a rule whose key is Nonce:
 //
-//	{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed}
+//	{Name: "replay", Limit: verifier.Once(), Key: verifier.Nonce, OnFailure: core.FailClosed, Hidden: true}
 //
-// The rule denies a request whose signature was used for an allowed one. Name it in Hidden of
-// [headers.Options], since a client cannot wait for its units.
+// The rule denies a request whose signature was used for an allowed one. It is hidden, since a
+// client cannot wait for its units.
 //
 // A store in memory that is full forgets no nonce: it denies new ones until old ones end. A Redis
 // that is full, or does not answer, is a failure: by FailClosed agents get a 503 meanwhile, since a
 // fallback does not know which nonces were used. Strangers notice neither, as the rule does not apply
 // to them. Redis must not evict keys.
-//
-// [headers.Options]: https://pkg.go.dev/github.com/weir-go/weir/headers#Options
 func (v *Verifier) Once() limits.Limit {
 	// A signature is good from MaxSkew before created, by our clock, to its end.
 	return limits.SlidingLog(limits.Per(1, v.config.MaxLifetime+v.config.MaxSkew+time.Second))

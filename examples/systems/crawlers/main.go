@@ -53,7 +53,6 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/core"
-	"github.com/weir-go/weir/headers"
 	"github.com/weir-go/weir/keyfuncs"
 	"github.com/weir-go/weir/keyfuncs/agents"
 	"github.com/weir-go/weir/limits"
@@ -65,8 +64,8 @@ import (
 
 type keyFunc = func(*http.Request) (string, error)
 
-// known returns the rules of those whom the site knows. An agent counts as one, and so does a person
-// who is signed in. Everyone else is a stranger.
+// known returns the rules of those whom the site knows. An agent counts as one, and so does a
+// person who is signed in. Everyone else is a stranger.
 func known(v *agents.Verifier) []nethttp.Rule {
 	return []nethttp.Rule{{
 		Name:     "agents",
@@ -81,9 +80,10 @@ func known(v *agents.Verifier) []nethttp.Rule {
 		Key:   core.When(isLogIn, keyfuncs.Address(keyfuncs.Peer)),
 		Limit: limits.TokenBucket(limits.PerMinute(5), 5),
 	}, {
-		Name:  "all-log-ins",
-		Key:   core.When(isLogIn, keyfuncs.Constant[*http.Request]("all")),
-		Limit: limits.TokenBucket(limits.PerSecond(10), 10),
+		Name:   "all-log-ins",
+		Key:    core.When(isLogIn, keyfuncs.Constant[*http.Request]("all")),
+		Limit:  limits.TokenBucket(limits.PerSecond(10), 10),
+		Hidden: true,
 	}}
 }
 
@@ -159,9 +159,10 @@ func user(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// newHandler returns the site with its limits: first those of each client, and behind them that of all
-// strangers together. One limiter for both would not count a request that it denies. Then crawlers that
-// come at once would keep their bursts for as long as they and everyone else wait for that of all.
+// newHandler returns the site with its limits: first those of each client, and behind them that of
+// all strangers together. One limiter for both would not count a request that it denies. Then
+// crawlers that come at once would keep their bursts for as long as they and everyone else wait for
+// that of all.
 func newHandler(
 	v *agents.Verifier, strangers limits.Limit, backend backends.Backend, site http.Handler,
 ) (http.Handler, error) {
@@ -172,13 +173,13 @@ func newHandler(
 			Key:       v.Nonce,
 			Limit:     v.Once(),
 			OnFailure: core.FailClosed, // a Redis that is full must not let copies pass
+			Hidden:    true,
 		}, nethttp.Rule{
 			Name:  "strangers",
 			Key:   core.Otherwise(known, network),
 			Limit: strangers,
 		}),
 		Backend: backend,
-		Headers: headers.Options{Hidden: []string{"replay", "all-log-ins"}},
 		Denied:  challenge,
 	})
 	if err != nil {
@@ -186,12 +187,12 @@ func newHandler(
 	}
 	together, err := nethttp.New(nethttp.Config{
 		Rules: []nethttp.Rule{{
-			Name:  "all-strangers", // what the site can answer, less what the others need
-			Key:   core.Otherwise(known, keyfuncs.Constant[*http.Request]("all")),
-			Limit: limits.TokenBucket(limits.PerSecond(60), 60),
+			Name:   "all-strangers", // what the site can answer, less what the others need
+			Key:    core.Otherwise(known, keyfuncs.Constant[*http.Request]("all")),
+			Limit:  limits.TokenBucket(limits.PerSecond(60), 60),
+			Hidden: true,
 		}},
 		Backend: backend,
-		Headers: headers.Options{Hidden: []string{"all-strangers"}},
 		Denied:  challenge,
 	})
 	if err != nil {

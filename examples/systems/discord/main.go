@@ -92,9 +92,10 @@ var buckets = []bucket{{
 
 // global is a rule of every bucket's limiter. Rules of one name on one backend count together.
 var global = nethttp.Rule{
-	Name:  "global",
-	Limit: limits.SlidingWindow(limits.PerSecond(50)),
-	Key:   bot,
+	Name:   "global",
+	Limit:  limits.SlidingWindow(limits.PerSecond(50)),
+	Key:    bot,
+	Hidden: true, // the fields describe the bucket
 }
 
 // ban counts answers, so its limiter wraps all others.
@@ -178,10 +179,7 @@ func run(ctx context.Context) error {
 // limiter returns the limiter around the handlers of a bucket's routes. It decides bucket and
 // global limit in one step, and shows only the bucket in header fields.
 func (b bucket) limiter(backend backends.Backend) (*nethttp.Limiter, error) {
-	fields := headers.Options{
-		Formats: []headers.Format{headers.Discord},
-		Hidden:  []string{global.Name},
-	}
+	fields := headers.Options{Formats: []headers.Format{headers.Discord}}
 	if b.shared {
 		fields.DiscordScopes = map[string]headers.DiscordScope{b.name: headers.DiscordShared}
 	}

@@ -79,31 +79,32 @@ func rules(mux *http.ServeMux) []nethttp.Rule {
 		Limit:     limits.AnchoredWindow(limits.PerHour(5_000)),
 		FinalCost: core.SpentCost,
 	}, {
-		Name:  "points",
-		Key:   client,
-		Limit: limits.SlidingWindow(limits.PerMinute(900)),
-		Cost:  points,
+		Name:   "points",
+		Key:    client,
+		Limit:  limits.SlidingWindow(limits.PerMinute(900)),
+		Cost:   points,
+		Hidden: true,
 	}, {
-		Name:  "endpoint",
-		Key:   keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
-		Limit: limits.SlidingWindow(limits.PerMinute(300)),
+		Name:   "endpoint",
+		Key:    keyfuncs.Join(client, keyfuncs.MuxPattern(mux)),
+		Limit:  limits.SlidingWindow(limits.PerMinute(300)),
+		Hidden: true,
 	}, {
-		Name:  "concurrent",
-		Key:   client,
-		Limit: limits.Concurrent(100),
+		Name:   "concurrent",
+		Key:    client,
+		Limit:  limits.Concurrent(100),
+		Hidden: true,
 	}, {
 		Name:      "cpu", // 90 seconds a minute, in milliseconds
 		Key:       client,
 		Limit:     limits.SlidingWindow(limits.PerMinute(90_000)),
 		FinalCost: core.SpentCost,
+		Hidden:    true,
 	}}
 }
 
-// fields describe the hourly limit, even on a denial by a secondary limit.
-var fields = headers.Options{
-	Formats: []headers.Format{headers.GitHub},
-	Hidden:  []string{"points", "endpoint", "concurrent", "cpu"},
-}
+// fields describe the hourly limit, even on a denial by a secondary limit: these are hidden.
+var fields = headers.Options{Formats: []headers.Format{headers.GitHub}}
 
 // token returns the text after "Bearer" or "token".
 func token(r *http.Request) string {

@@ -52,7 +52,7 @@ func (r *Refusal) Violated() (names []string) {
 		return nil
 	}
 	for i := range r.Outcome.Len() {
-		if d := r.Outcome.At(i); isViolated(d, r.violated) {
+		if d := r.Outcome.At(i); isViolated(d) {
 			names = append(names, d.Rule())
 		}
 	}

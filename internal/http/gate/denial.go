@@ -2,7 +2,6 @@ package gate
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,12 +95,12 @@ func told(h http.Header, o *core.Outcome) string {
 }
 
 // appendViolated appends the extension member of the IETF draft, with the names of the rules that
-// denied.
+// denied and that clients may know. names has those of all rules, as JSON.
 func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	named := false
 	for i := range o.Len() {
 		d := o.At(i)
-		if !isViolated(d, names) {
+		if !isViolated(d) {
 			continue
 		}
 		if named {
@@ -118,23 +117,19 @@ func appendViolated(b []byte, o *core.Outcome, names []string) []byte {
 	return b
 }
 
-// isViolated reports whether d is a denial by a rule that clients may know. names is a result of
-// violated.
-func isViolated(d *core.RuleDecision, names []string) bool {
-	return !d.Allowed && d.Mode() == core.Enforce && d.Source.Counted() && names[d.Index()] != ""
+// isViolated reports whether d is a denial by a rule that clients may know.
+func isViolated(d *core.RuleDecision) bool {
+	return !d.Allowed && d.Mode() == core.Enforce && d.Source.Counted() && !d.Hidden()
 }
 
-// violated returns the names of rules as JSON, and "" for hidden rules. It returns nil if documents
-// have no names.
+// violated returns the names of rules as JSON, or nil if documents have no names.
 func violated[R any](rules []core.Rule[R], options headers.Options) []string {
 	if options.Show == headers.Omit {
 		return nil
 	}
 	names := make([]string, len(rules))
 	for i := range rules {
-		if !slices.Contains(options.Hidden, rules[i].Name) {
-			names[i] = quote(rules[i].Name)
-		}
+		names[i] = quote(rules[i].Name)
 	}
 	return names
 }

@@ -31,7 +31,7 @@ func (a *answering) saying(o *core.Outcome, status int, retry string) saying {
 		return says
 	}
 	for i := range o.Len() {
-		if d := o.At(i); isViolated(d, a.violated) {
+		if d := o.At(i); isViolated(d) {
 			if d.Index() >= 64 {
 				return saying{}
 			}

@@ -190,8 +190,7 @@ func (q *quota[R]) shows(d *core.RuleDecision) bool {
 			return false
 		}
 	}
-	return d.Mode() == core.Enforce && d.Source.Counted() &&
-		!slices.Contains(q.gate.options.Hidden, d.Rule())
+	return d.Mode() == core.Enforce && d.Source.Counted() && !d.Hidden()
 }
 
 // appendQuotas appends the quotas as JSON, in the form of GitHub's /rate_limit.

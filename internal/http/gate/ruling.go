@@ -28,7 +28,6 @@ type answering struct {
 // clone returns options with copies of its slices, which are read at every change of rules.
 func clone(options headers.Options) headers.Options {
 	options.Formats = slices.Clone(options.Formats)
-	options.Hidden = slices.Clone(options.Hidden)
 	options.DiscordScopes = maps.Clone(options.DiscordScopes)
 	return options
 }

@@ -44,6 +44,7 @@ type Reply struct {
 // reason and the numbers are meaningless.
 type Verdict struct {
 	Rule, Mode string
+	Hidden     bool // clients do not learn of the rule
 	Matches    bool
 	Counted    bool // the numbers are meaningful
 	Allowed    bool
@@ -84,6 +85,7 @@ type Rule struct {
 	Percent               int // percentage of keys for which the rule is enforced
 	Local, Concurrent     bool
 	Capacity              bool  // its denials are answered 503
+	Hidden                bool  // clients do not learn of it
 	Until                 int64 // end of the override; 0: none
 	Why, YAML             string
 

@@ -107,7 +107,6 @@ func constructors() []constructor {
 			RetryAfter: 9,
 			Jitter:     -1,
 			MaxPromise: -1,
-			Hidden:     []string{"x"},
 		}
 		sources  = admin.Sources{Limiters: map[string]admin.Limiter{"api": nil}}
 		models   = tokens.Config{Prices: map[string]tokens.Price{"m": {Cached: -1}}, Output: -1, MaxBody: -1}
@@ -224,7 +223,7 @@ func constructors() []constructor {
 			func() *echomw.Limiter { return echomw.MustNew(onEcho) }, engineIs...),
 		of("headers.New", func() (*headers.Writer, error) { return headers.New[int](fields, nil) },
 			func() *headers.Writer { return headers.MustNew[int](fields, nil) },
-			"headers: formats: ", "headers: show: ", "headers: retry after: ", "headers: jitter: ", "headers: hidden: ",
+			"headers: formats: ", "headers: show: ", "headers: retry after: ", "headers: jitter: ",
 			"headers: max promise: "),
 		of("admin.New", func() (http.Handler, error) { return admin.New(nil, sources, page) },
 			func() http.Handler { return admin.MustNew(nil, sources, page) },

@@ -3,6 +3,7 @@ package parity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -360,6 +361,16 @@ func testCallChanges[R any](t *testing.T, a Caller[R]) {
 	}
 	wantAnswer(t, hello(t.Context(), client), CodeOK)
 	wantAnswer(t, hello(t.Context(), client), CodeResourceExhausted)
+	hidden := everybody[R](limits.TokenBucket(limits.PerDay(1), 1)).Rules
+	hidden[0].Hidden = true
+	if err := l.Replace(hidden); err != nil {
+		t.Fatal(err)
+	}
+	got = hello(t.Context(), client)
+	wantAnswer(t, got, CodeResourceExhausted)
+	if told := fmt.Sprintf("%+v", got); len(got.Violated) > 0 || strings.Contains(told, "everybody") {
+		t.Errorf("a hidden rule: %s", told)
+	}
 }
 
 // sheddingCalls opens an application with a shedder in front of a limiter.

@@ -231,7 +231,7 @@ func callScenarios[R any](a Caller[R]) map[string]CallApp[R] {
 			c.Rules[0].Limit, c.Rules[0].LimitFor = limits.Limit{}, withoutKey(a.LiftLimit(plan))
 		}),
 		"a rule that is not published": with(perMinute("hidden", 1),
-			func(c *Config[R]) { c.Headers.Hidden = []string{"hidden"} }),
+			func(c *Config[R]) { c.Rules[0].Hidden = true }),
 		"several rules, all or nothing": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
 			{Name: "wide", Limit: limits.FixedWindow(limits.PerMinute(3)), Key: everybody},
 			{Name: "narrow", Limit: limits.FixedWindow(limits.PerMinute(1)), Key: a.Lift(client)},

@@ -2,6 +2,7 @@ package parity
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -26,6 +27,8 @@ func runChanges[R any](t *testing.T, a Adapter[R]) {
 		{"a replacement with a mistake changes nothing", testMistake[R]},
 		{"a request in the queue goes on as it began", testReplacedInQueue[R]},
 		{"a request under way ends as it began", testReplacedUnderWay[R]},
+		{"a rule is hidden and shown again", testHidden[R]},
+		{"a request in the queue shows what its rules showed", testHiddenInQueue[R]},
 		{"an override comes and goes", testOverride[R]},
 		{"an explanation takes nothing", testExplain[R]},
 		{"a key that is reset is fresh", testResetKey[R]},
@@ -101,6 +104,37 @@ func testCarriedOver[R any](t *testing.T, a Adapter[R]) {
 		free.header.Get("RateLimit") != "" || free.header.Get("RateLimit-Policy") != "" {
 		t.Errorf("without a rule: %d, fields %v", free.status, free.header)
 	}
+}
+
+// testHidden hides a rule that has counted. It goes on counting, and no answer tells of it.
+func testHidden[R any](t *testing.T, a Adapter[R]) {
+	shared, own := daily[R]("shared", 2), daily[R]("own", 9)
+	hidden := shared
+	hidden.Hidden = true
+	limit, made := changing(shared, own)
+	app := a.Serve(t, App[R]{Site: limit})
+	want := func(got reply, status int, fields, names string) {
+		t.Helper()
+		policy, told := got.header.Get("RateLimit-Policy"), fmt.Sprint(got.header, got.body)
+		if got.status != status || policy != fields || (got.header.Get("RateLimit") == "") != (fields == "") ||
+			(got.header.Get("Retry-After") == "") != (status == http.StatusOK) ||
+			strings.Contains(told, "shared") != strings.Contains(fields, "shared") ||
+			strings.Contains(got.body, "violated-policies") != (names != "") || !strings.Contains(got.body, names) {
+			t.Errorf("%d, want %d by %s: %s", got.status, status, fields, told)
+		}
+	}
+	const both, alone = `"shared";q=2;w=86400, "own";q=9;w=86400`, `"own";q=9;w=86400`
+	want(send(t, app, "/hello"), http.StatusOK, both, "")
+	must(t, (*made).Replace([]core.Rule[R]{hidden, own}))
+	if rules := (*made).State().Rules; !rules[0].Hidden || rules[1].Hidden {
+		t.Errorf("Rules: %+v", rules)
+	}
+	want(send(t, app, "/hello"), http.StatusOK, alone, "")
+	want(send(t, app, "/hello"), http.StatusTooManyRequests, alone, "")
+	must(t, (*made).Replace([]core.Rule[R]{hidden}))
+	want(send(t, app, "/hello"), http.StatusTooManyRequests, "", "")
+	must(t, (*made).Replace([]core.Rule[R]{shared, own}))
+	want(send(t, app, "/hello"), http.StatusTooManyRequests, both, `["shared"]`)
 }
 
 func testMistake[R any](t *testing.T, a Adapter[R]) {

@@ -43,6 +43,30 @@ func testReplacedInQueue[R any](t *testing.T, a Adapter[R]) {
 	})
 }
 
+// testHiddenInQueue hides a rule while a request waits for its turn, and shows it again while the next
+// one waits.
+func testHiddenInQueue[R any](t *testing.T, a Adapter[R]) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := daily[R]("queue", 1)
+		queue.Limit = limits.LeakyQueue(limits.PerMinute(1), 9)
+		hidden := queue
+		hidden.Hidden = true
+		limit, made := changing(queue)
+		app := a.Serve(t, App[R]{Site: limit})
+		send(t, app, "/hello")
+		for _, next := range []core.Rule[R]{hidden, queue} {
+			waiting := make(chan reply)
+			go func() { waiting <- send(t, app, "/hello") }()
+			synctest.Wait()
+			must(t, (*made).Replace([]core.Rule[R]{next}))
+			got := <-waiting
+			if shown := got.header.Get("RateLimit") != ""; got.status != http.StatusOK || shown != next.Hidden {
+				t.Errorf("decided while Hidden was %t: %d, fields %v", !next.Hidden, got.status, got.header)
+			}
+		}
+	})
+}
+
 // testReplacedUnderWay removes the rules of a request that holds a slot and whose cost is an
 // estimate.
 func testReplacedUnderWay[R any](t *testing.T, a Adapter[R]) {

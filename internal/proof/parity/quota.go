@@ -92,9 +92,10 @@ func RunQuota[R any](t *testing.T, app QuotaApp[R],
 		}
 	})
 	run("what the fields hide is hidden", func(t *testing.T) {
+		hidden := scarce
+		hidden.Hidden = true
+		quotaClient{t, app(t, config(perClient, hidden))}.says("ann", fresh)
 		c := config(perClient, scarce)
-		c.Headers.Hidden = []string{"scarce"}
-		quotaClient{t, app(t, c)}.says("ann", fresh)
 		c.Headers = headers.Options{Show: headers.OnDenial}
 		q := quotaClient{t, app(t, c)}
 		q.says("ann", `{"resources":{}}`)

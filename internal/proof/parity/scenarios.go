@@ -116,6 +116,11 @@ func scenarios[R any](a Adapter[R]) map[string]App[R] {
 				func(c *Config[R]) { c.Backend, c.Instances = down{}, 2 })},
 		"the backend fails: open":   fails(core.FailOpen),
 		"the backend fails: closed": fails(core.FailClosed),
+		"what all share is hidden": {Site: &Config[R]{Config: core.Config[R]{Rules: []core.Rule[R]{
+			{Name: "per-client", Limit: limits.FixedWindow(limits.PerMinute(2)), Key: a.Lift(client)},
+			{Name: "service", Limit: limits.FixedWindow(limits.PerMinute(3)), Key: keyfuncs.Constant[R]("all"),
+				Hidden: true},
+		}}}},
 		"a preflight is exempt": {
 			Site: with(perMinute("per-client", 1),
 				func(c *Config[R]) { c.SkipPreflight, c.OutcomeInContext = true, true })},

@@ -13,7 +13,7 @@ import (
 	"github.com/weir-go/weir/policy"
 )
 
-// replays is the name of the rule by which a signature counts once. Clients do not see it.
+// replays is the name of the rule by which a signature counts once.
 const replays = "agent-replays"
 
 // signers verify the signatures of agents, as the policy in force says.
@@ -71,13 +71,14 @@ func (s *signers) rules(p *policy.Policy[*http.Request]) []nethttp.Rule {
 		v := s.read.verifier
 		rules = append(rules, nethttp.Rule{
 			Name: replays, Limit: v.Once(), Key: v.Nonce, KeyName: "signature", OnFailure: core.FailClosed,
+			Hidden: true,
 		})
 	}
 	return rules
 }
 
-// suits returns an error if p begins or ends to verify signatures, which only a restart can do: the
-// fields of answers name the rule that comes with it.
+// suits returns an error if p begins or ends to verify signatures, which only a restart can do: a
+// limiter keeps what answers its denials.
 func (s *signers) suits(p *policy.Policy[*http.Request]) error {
 	if _, ok := p.Agents(); ok != (s.inForce.Load() != nil) {
 		return errors.New("the section agents has come or gone: start weir serve again, which reads it at its start")

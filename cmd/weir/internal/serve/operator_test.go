@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,45 @@ func TestAServiceChangesNothingUnlessItsFlagSaysSo(t *testing.T) {
 	}
 	if _, text := get(t, "http://"+r.operator+"/api/overrides"); text != `{"Overrides":[]}` {
 		t.Error(text)
+	}
+}
+
+// A policy file hides a rule from clients while the service runs.
+func TestAHiddenRuleIsSeenByOperatorsAlone(t *testing.T) {
+	const shown = "version: 1\nclient: {peer: true}\nrules:\n" +
+		"  - {name: per-client, key: address, limit: token-bucket 9/day}\n" +
+		"  - {name: all, key: everybody, limit: token-bucket 2/day}\n"
+	path := fileOf(t, "weir.yaml", shown)
+	r := start(t, Config{Paths: []string{path}})
+	want := func(status int, policy string) {
+		t.Helper()
+		got, h := ask(t, http.DefaultClient, "http://"+r.check+"/check")
+		if got != status || h.Get("RateLimit-Policy") != policy ||
+			strings.Contains(h.Get("RateLimit"), `"all"`) != strings.Contains(policy, `"all"`) {
+			t.Errorf("%d with %v, want %d with %s", got, h, status, policy)
+		}
+	}
+	const own = `"per-client";q=9;w=86400`
+	want(http.StatusNoContent, own+`, "all";q=2;w=86400`)
+	hidden := strings.Replace(shown, "limit: token-bucket 2/day", "hidden: true, limit: token-bucket 2/day", 1)
+	if err := os.WriteFile(path, []byte(hidden), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the second is handed on once the first is done, and the third received after that
+		r.reload <- struct{}{}
+	}
+	want(http.StatusNoContent, own)
+	want(http.StatusTooManyRequests, own)
+	for place, text := range map[string]string{
+		"/metrics":      `weir_rule_binding_total{limiter="checks",rule="all"} 1`,
+		"/api/snapshot": `"Name":"all"`,
+	} {
+		if _, said := get(t, "http://"+r.operator+place); !strings.Contains(said, text) {
+			t.Errorf("%s has no %s:\n%.4000s", place, text, said)
+		}
+	}
+	r.end()
+	if change := `hidden: false → true`; !strings.Contains(r.log.String(), change) {
+		t.Errorf("no line says %s:\n%s", change, r.log)
 	}
 }

@@ -296,15 +296,14 @@ func (s *service) load() error {
 	}
 	config := nethttp.Config{
 		Rules: s.signers.rules(s.policy), Backend: shared, Fallback: fallback, Instances: s.Instances,
-		Observer: s.tracer.Observer(s.counters.Limiter("checks")), Logger: s.Logger,
+		Headers: fields, Observer: s.tracer.Observer(s.counters.Limiter("checks")), Logger: s.Logger,
 	}
 	if _, signed := s.policy.Agents(); signed {
 		if s.Bots {
 			return fmt.Errorf("%s has agents, whose denials ask for a signature: leave out --bots", policyPath)
 		}
-		fields.Hidden, config.Denied = []string{replays}, s.signers.denied
+		config.Denied = s.signers.denied
 	}
-	config.Headers = fields
 	if s.limiter, err = nethttp.New(config); err != nil {
 		return err
 	}
