@@ -169,6 +169,24 @@ func TestAServerThatAnswersNoMoreIsAnError(t *testing.T) {
 	})
 }
 
+// A server that runs already remembers what it was sent before.
+func TestARunMayBeRepeatedAtOnce(t *testing.T) {
+	for _, key := range []string{"key: header X-API-Key", "key: address", "key: address in X-Forwarded-For"} {
+		p := fakeProfile(t, "start:", "url: http://127.0.0.1:1/", "limit: 10 per 10s", key)
+		server := &fake{profile: p, store: newStore()}
+		h := &fakeHost{open: func(*store, bool) http.Handler { return server }, late: time.Millisecond,
+			random: rand.New(rand.NewPCG(1, 2))}
+		synctest.Test(t, func(t *testing.T) {
+			for range 3 {
+				r, err := run(t.Context(), p, h, Options{Seed: 7, Only: []string{"burst"}})
+				if err != nil || r.Results[0].Verdict != Holds {
+					t.Errorf("%s: got %v, %+v", key, err, r)
+				}
+			}
+		})
+	}
+}
+
 // penal denies a key for a period after each request that it denies, and says so in each denial.
 type penal struct {
 	mu    sync.Mutex

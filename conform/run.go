@@ -13,7 +13,8 @@ import (
 
 // Options are the options of [Run]. The zero value makes all checks with a new seed.
 type Options struct {
-	// Seed determines what is sent: keys, gaps and instants within a period. 0: a new one.
+	// Seed determines what is sent: keys, gaps and instants within a period. A server that runs already gets
+	// keys that are new in each run. 0: a new one.
 	Seed uint64
 
 	// Only names the checks to make. nil: all.
@@ -47,6 +48,7 @@ type runner struct {
 	host    host
 	server  instance    // the first, which most checks ask
 	options Options     // with a seed
+	keys    uint64      // in all keys; the seed, unless the server may remember another run
 	clock   clock       // of the server
 	late    atomic.Bool // a check was blind, since answers did not come in time
 }
@@ -70,7 +72,10 @@ func run(ctx context.Context, profile *Profile, h host, options Options) (*Repor
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{profile: profile, host: h, server: server, options: options}
+	r := &runner{profile: profile, host: h, server: server, options: options, keys: options.Seed}
+	if profile.Start == "" {
+		r.keys = rand.Uint64() >> 32
+	}
 	began := time.Now()
 	if err := r.askOnce(ctx); err != nil {
 		return nil, err
