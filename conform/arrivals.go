@@ -2,6 +2,7 @@ package conform
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,8 +37,8 @@ func checkModel(t *trial) outcome {
 	case c.failed > c.sent/100:
 		return fails("%d of %d requests are neither admitted nor denied", c.failed, c.sent)
 	case c.denied == 0:
-		return skips("none of %d requests is denied, so there is nothing to compare: set the server up with a limit that "+
-			"requests one after the other use up", c.sent)
+		return skips("none of %d requests within %v is denied, so there is nothing to compare: it needs a limit that "+
+			"requests one after the other use up", c.sent, arrivalsTime)
 	case c.judged < c.sent/2:
 		return skips("only %d of %d answers were quick enough to be judged", c.judged, c.sent)
 	}
@@ -46,10 +47,10 @@ func checkModel(t *trial) outcome {
 
 // sendAtRandom sends requests after random gaps, and returns the answers to each key.
 func sendAtRandom(t *trial) [][]exchange {
-	each := max(arrivalsOfKey, 3*t.profile.burst())
-	keys := mostArrivals / each
-	if !t.profile.manyKeys() {
-		keys, each = 1, mostArrivals
+	keys, each := 1, mostArrivals
+	if t.profile.manyKeys() {
+		each = max(arrivalsOfKey, 3*t.profile.burst())
+		keys = max(mostInFlight, min(mostArrivals, possibleArrivals(t))/each)
 	}
 	gaps := make([][]time.Duration, keys)
 	for i := range gaps {
@@ -70,6 +71,19 @@ func sendAtRandom(t *trial) [][]exchange {
 		}
 	})
 	return answers
+}
+
+// possibleArrivals returns how many requests the server can answer in half the time of the check.
+func possibleArrivals(t *trial) int {
+	var took []time.Duration
+	for _, x := range t.client().row(5) {
+		took = append(took, x.answered.Sub(x.sent))
+	}
+	slices.Sort(took)
+	if len(took) == 0 { // the run was interrupted
+		return 0
+	}
+	return mostInFlight * int(arrivalsTime/2/max(took[len(took)/2], time.Microsecond))
 }
 
 // drawGap draws the time before a request: most come in bursts, some at the pace of the limit, a few

@@ -6,8 +6,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weir-go/weir/limits"
@@ -71,6 +74,16 @@ func TestServersThatWereBlamedAreNot(t *testing.T) {
 			habits{limit: limits.FixedWindow(limits.Per(10, 100*time.Millisecond)),
 				late: func() time.Duration { return time.Duration(300+rand.IntN(600)) * time.Millisecond }},
 			[]string{"limit: 10 per 100ms", "store: redis"}, "store", Skips},
+		"a window that ends forgets denied requests": {habits{limit: window}, []string{"counts-denied: true"},
+			"denied", Bound},
+		"denied requests do not count, against the profile": {habits{limit: log}, []string{"counts-denied: true"},
+			"denied", Fails},
+		"denied requests do not count, against the profile, as a slow server says": {
+			habits{limit: log, late: func() time.Duration { return time.Duration(rand.IntN(800)) * time.Millisecond }},
+			[]string{"counts-denied: true"}, "denied", Skips},
+		"a server takes 200 ms for each answer": {
+			habits{limit: limits.SlidingLog(limits.Per(3, 2e9)), late: always(200 * time.Millisecond)},
+			[]string{"limit: 3 per 2s"}, "model", ""},
 		"an instant at a second, give or take a millisecond": {habits{limit: window,
 			tell: func(h http.Header, _ limits.Limit, d limits.Decision) {
 				if at := time.UnixMicro(d.At).Add(d.RetryAfter); !d.Allowed {
@@ -113,6 +126,64 @@ func TestAWindowThatTurnsElsewhereIsNoMistake(t *testing.T) {
 				t.Errorf("%v: %s: %s", server.ahead, r.Check, r.Found)
 			}
 		}
+	}
+}
+
+// Some requests wait in a queue that is full, and have no answer.
+func TestRequestsWithoutAnAnswerInTimeAreNoProof(t *testing.T) {
+	p := fakeProfile(t)
+	var requests atomic.Int64
+	open := func(s *store, _ bool) http.Handler {
+		server := &fake{profile: p, store: s}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if requests.Add(1)%37 == 0 {
+				<-r.Context().Done()
+				return
+			}
+			server.ServeHTTP(w, r)
+		})
+	}
+	for _, r := range runServer(t, p, none, open, "burst", "interval", "denied", "syntax", "head").Results {
+		if r.Verdict != Skips || !strings.Contains(r.Found, "have no answer within 20s") {
+			t.Errorf("%s: %s: %s", r.Check, r.Verdict, r.Found)
+		}
+	}
+}
+
+func TestAServerThatAnswersNoMoreIsAnError(t *testing.T) {
+	p := fakeProfile(t)
+	var requests atomic.Int64
+	open := func(s *store, _ bool) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if requests.Add(1) > 20 {
+				<-r.Context().Done()
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &fakeHost{open: open, random: rand.New(rand.NewPCG(1, 2)), late: time.Millisecond}
+		_, err := run(t.Context(), p, h, Options{Only: []string{"burst", "head"}})
+		if err == nil || !strings.HasPrefix(err.Error(), "the server does not answer any more") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A server that runs already remembers what it was sent before.
+func TestARunMayBeRepeatedAtOnce(t *testing.T) {
+	for _, key := range []string{"key: header X-API-Key", "key: address", "key: address in X-Forwarded-For"} {
+		p := fakeProfile(t, "start:", "url: http://127.0.0.1:1/", "limit: 10 per 10s", key)
+		server := &fake{profile: p, store: newStore()}
+		h := &fakeHost{open: func(*store, bool) http.Handler { return server }, late: time.Millisecond,
+			random: rand.New(rand.NewPCG(1, 2))}
+		synctest.Test(t, func(t *testing.T) {
+			for range 3 {
+				r, err := run(t.Context(), p, h, Options{Seed: 7, Only: []string{"burst"}})
+				if err != nil || r.Results[0].Verdict != Holds {
+					t.Errorf("%s: got %v, %+v", key, err, r)
+				}
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -166,7 +167,7 @@ func checkDenied(t *trial) outcome {
 		}
 		both()
 	})
-	most, calmHad, denied := -1<<30, 0, 0
+	most, calmHad, pushingHad, slowest, denied := math.MinInt, 0, 0, 0, 0
 	for i := range got {
 		calm, pushing := count(got[i].calm), count(got[i].pushing)
 		denied += pushing.denied
@@ -177,17 +178,24 @@ func checkDenied(t *trial) outcome {
 		// What comes back one by one may come to either first.
 		tolerance := int(int64(got[i].late) * int64(p.units()) / int64(p.period()))
 		if d := pushing.admitted - calm.admitted; d+tolerance > most {
-			most, calmHad = d+tolerance, calm.admitted
+			most, calmHad, pushingHad = d+tolerance, calm.admitted, pushing.admitted
 		}
+		slowest = max(slowest, tolerance)
 	}
 	if denied == 0 {
 		return skips("no request of a client that goes on is denied")
 	}
 	counts := most < -1
 	text := fmt.Sprintf("in one and a half periods a client that goes on after denials is admitted %d times, and "+
-		"one that waits %d times", calmHad+most, calmHad)
+		"one that waits %d times", pushingHad, calmHad)
 	switch {
-	case counts && p.CountsDenied == No, !counts && p.CountsDenied == Yes:
+	case counts && p.CountsDenied == No:
+		return fails("%s, and the profile says otherwise", text)
+	case !counts && p.CountsDenied == Yes && (!p.Named || p.traits().Ends):
+		return bound("%s: if denied requests count, a window that ends forgets them", text)
+	case !counts && p.CountsDenied == Yes && slowest > 0:
+		return skips("%s, but the answers were too slow to tell whether denied requests count", text)
+	case !counts && p.CountsDenied == Yes:
 		return fails("%s, and the profile says otherwise", text)
 	case counts:
 		return bound("%s: denied requests count", text)

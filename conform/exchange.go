@@ -1,7 +1,9 @@
 package conform
 
 import (
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 )
@@ -26,6 +28,12 @@ func (x *exchange) denied() bool { return x.err == nil && x.status == x.denial }
 
 // failed reports whether neither is known.
 func (x *exchange) failed() bool { return !x.admitted() && !x.denied() }
+
+// late reports whether the answer did not come in time, so that it is not known what became of the request.
+func (x *exchange) late() bool {
+	var timeout net.Error
+	return errors.As(x.err, &timeout) && timeout.Timeout()
+}
 
 // String returns the outcome as a report has it.
 func (x *exchange) String() string {

@@ -138,6 +138,9 @@ func (s *fakeInstance) from(local netip.Addr, http2 bool) http.RoundTripper {
 		s.mu.Unlock()
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, q)
+		if err := r.Context().Err(); err != nil {
+			return nil, err
+		}
 		s.host.pause()
 		return w.Result(), nil
 	})

@@ -42,14 +42,17 @@ type instance interface {
 // errElsewhere is the error of a host that cannot start a server.
 var errElsewhere = errors.New("the profile has no command that starts the server")
 
-// answerTime is how long a request waits for its answer.
-const answerTime = 20 * time.Second
+const (
+	answerTime = 20 * time.Second // for a request to be answered
+	idleTime   = time.Second      // until a connection without a request is closed
+)
 
 // senders makes a transport for each local address.
 type senders struct {
 	mu    sync.Mutex
 	plain map[netip.Addr]*http.Transport
 	two   *http.Transport
+	once  bool // the server closes each connection after an answer
 }
 
 // from returns the transport of a local address. A transport of an address keeps connections as long
@@ -73,12 +76,19 @@ func (s *senders) from(local netip.Addr, http2 bool) http.RoundTripper {
 	if s.plain == nil {
 		s.plain = make(map[netip.Addr]*http.Transport)
 	}
+	t.DisableKeepAlives = s.once || len(s.plain) >= maxSenders
 	if len(s.plain) >= maxSenders {
-		t.DisableKeepAlives = true
 		return t
 	}
 	s.plain[local] = t
 	return t
+}
+
+// answered notes what an answer says of connections.
+func (s *senders) answered(answer *http.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.once = answer.Close
 }
 
 // maxSenders is how many addresses keep their connections.
@@ -97,12 +107,14 @@ func (s *senders) close() {
 }
 
 func transportFrom(local netip.Addr) *http.Transport {
-	dialer := &net.Dialer{Timeout: answerTime} // a full queue of the server costs seconds
+	dialer := &net.Dialer{Timeout: answerTime}
 	if local.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(local, 0))
 	}
 	return &http.Transport{
-		DialContext: dialer.DialContext, MaxIdleConnsPerHost: 128, DisableCompression: true,
+		DialContext: dialer.DialContext,
+		// A server that serves one connection at a time waits for those that are idle.
+		MaxIdleConnsPerHost: 128, IdleConnTimeout: idleTime, DisableCompression: true,
 		ResponseHeaderTimeout: answerTime, Proxy: nil,
 	}
 }

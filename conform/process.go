@@ -350,6 +350,7 @@ func (s *localServer) launch(ctx context.Context) error {
 			return fmt.Errorf("%w: it has to answer on the port in the variable PORT", err)
 		}
 		answer.Body.Close()
+		s.senders.answered(answer)
 		if firstAnswer.IsZero() {
 			firstAnswer = time.Now()
 		}

@@ -27,23 +27,28 @@ type trial struct {
 	firstAddress uint64        // of its own: the number after 127 or 10
 	clients      atomic.Uint64 // that it has made
 	sent         atomic.Int64  // requests
+	late         atomic.Int64  // requests of which no answer came in time
 	memoryKeys   int           // of each half of the check of memory
 	clock        *clock        // of the server
 }
 
-// addressesOfCheck is how many addresses a check has of its own.
-const addressesOfCheck = 1 << 18
+const (
+	addresses        = 1<<24 - 2 // of a network, without its first and its last
+	addressesOfCheck = 1 << 18   // that a check has of its own
+)
 
 // newTrial returns a trial of a check. Its random numbers are those of the seed and the check.
 func newTrial(ctx context.Context, check string, r *runner) *trial {
-	seed, name := r.options.Seed, fnv.New64a()
+	name := fnv.New64a()
 	io.WriteString(name, check)
+	// Any address of the network may be the first.
+	first := rand.New(rand.NewPCG(r.keys, 0)).Uint64N(addresses) + uint64(indexOf(check)+1)*addressesOfCheck
 	return &trial{
 		ctx: ctx, profile: r.profile, host: r.host, server: r.server,
 		clock:        &r.clock,
-		random:       rand.New(rand.NewPCG(seed, name.Sum64())),
-		prefix:       fmt.Sprintf("conform-%x-%s-", seed, check),
-		firstAddress: uint64(indexOf(check)+1) * addressesOfCheck,
+		random:       rand.New(rand.NewPCG(r.options.Seed, name.Sum64())),
+		prefix:       fmt.Sprintf("conform-%x-%s-", r.keys, check),
+		firstAddress: first,
 		memoryKeys:   cmp.Or(r.options.memoryKeys, memoryKeys),
 	}
 }
@@ -78,6 +83,7 @@ func (t *trial) named(key string) *client { return &client{trial: t, server: t.s
 
 // addressIn returns address n of a network such as 127.0.0.0/8, whose first byte is network.
 func addressIn(network byte, n uint64) netip.Addr {
+	n = n%addresses + 1
 	return netip.AddrFrom4([4]byte{network, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
@@ -252,7 +258,9 @@ func (c *client) do(q request) exchange {
 	answer, err := c.server.from(c.address, q.http2).RoundTrip(r)
 	x.answered = time.Now()
 	if err != nil {
-		x.err = err
+		if x.err = err; x.late() {
+			c.trial.late.Add(1)
+		}
 		return x
 	}
 	// The rest of a body that is longer is left, and costs the connection.
