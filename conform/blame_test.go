@@ -84,6 +84,11 @@ func TestServersThatWereBlamedAreNot(t *testing.T) {
 		"a server takes 200 ms for each answer": {
 			habits{limit: limits.SlidingLog(limits.Per(3, 2e9)), late: always(200 * time.Millisecond)},
 			[]string{"limit: 3 per 2s"}, "model", ""},
+		"HEAD is free, and a slow bucket gets units back meanwhile": {
+			habits{limit: limits.TokenBucket(limits.Per(10, 2e9), 10), late: always(50 * time.Millisecond), freeHead: true},
+			nil, "head", Fails},
+		"a slow bucket gets units back meanwhile": {
+			habits{limit: limits.TokenBucket(limits.Per(10, 2e9), 10), late: always(50 * time.Millisecond)}, nil, "head", ""},
 		"an instant at a second, give or take a millisecond": {habits{limit: window,
 			tell: func(h http.Header, _ limits.Limit, d limits.Decision) {
 				if at := time.UnixMicro(d.At).Add(d.RetryAfter); !d.Allowed {
