@@ -251,7 +251,7 @@ func TestARedisThatIsFullDeniesAgentsAndNoStranger(t *testing.T) {
 
 func TestOnceLastsAsLongAsASignature(t *testing.T) {
 	s := newSite(t)
-	if got, want := s.Once(), limits.SlidingLog(limits.Per(1, 24*time.Hour+31*time.Second)); got != want {
+	if got, want := s.Once(), limits.TokenBucket(limits.Per(1, 24*time.Hour+31*time.Second), 1); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -87,9 +87,9 @@ type Agent struct {
 // [core.ErrAbsent]. If there is one, and it is not good or cannot be judged, the error wraps
 // [ErrInvalid] or [ErrUnverified]. If there are several, the first good one counts, of three.
 //
-// Verify may wait half a second for the first fetch of a listed directory, and for one whose keys
-// have expired. It does not read the body. If it says ErrUnverified of a request, or that its
-// signature is of the future, it says so for five seconds, so that all rules count the same request.
+// Verify may wait half a second for the first fetch of a directory, and for one whose keys have
+// expired. It does not read the body. If it says ErrUnverified of a request, or that its signature is
+// of the future, it says so for five seconds, so that all rules count the same request.
 //
 // [Web Bot Auth]: https://datatracker.ietf.org/doc/draft-ietf-webbotauth-httpsig-protocol/
 func (v *Verifier) Verify(r *http.Request) (Agent, error) {
@@ -289,8 +289,9 @@ func (v *Verifier) Nonce(r *http.Request) (string, error) {
 // fallback does not know which nonces were used. Strangers notice neither, as the rule does not apply
 // to them. Redis must not evict keys.
 func (v *Verifier) Once() limits.Limit {
-	// A signature is good from MaxSkew before created, by our clock, to its end.
-	return limits.SlidingLog(limits.Per(1, v.config.MaxLifetime+v.config.MaxSkew+time.Second))
+	// A signature is good from MaxSkew before created, by our clock, to its end. A bucket of one unit
+	// counts as a sliding log of one does, and costs Redis less than half: see BenchmarkNonceInRedis.
+	return limits.TokenBucket(limits.Per(1, v.config.MaxLifetime+v.config.MaxSkew+time.Second), 1)
 }
 
 // Invalid reports whether the request has a signature for Web Bot Auth that is not valid:

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -42,6 +44,9 @@ const (
 	rush  = 2 * time.Second  // in which crawlers that come at once use up their bursts
 )
 
+var flood = flag.Duration("flood", 0,
+	"for how `long` crawlers come, in virtual time; 0: as long as this run of the tests allows")
+
 // crowd is what happens to a site: who comes, and how the crawlers behave.
 type crowd struct {
 	name      string
@@ -64,10 +69,11 @@ func TestACrowdOfCrawlersTakesNothingFromOthers(t *testing.T) {
 			if store == "Redis" && c.unlimited { // which asks no store
 				continue
 			}
-			lasts := alone + time.Duration(testrun.Sized(30, 60))*time.Second
+			seconds := testrun.Sized(30, 60)
 			if store == "Redis" && c.rotate { // each request asks it
-				lasts = alone + time.Duration(testrun.Sized(5, 15))*time.Second
+				seconds = testrun.Sized(5, 15)
 			}
+			lasts := alone + cmp.Or(*flood, time.Duration(seconds)*time.Second)
 			t.Run(store+", "+c.name, func(t *testing.T) {
 				if store == "Redis" {
 					testrun.NeedsMiniredis(t)
@@ -120,9 +126,9 @@ type tallies struct {
 // tally counts requests, and those that were answered in time.
 type tally struct{ asked, answered int }
 
-func (t tally) share() float64       { return float64(t.answered) / float64(t.asked) }
-func (t tally) and(o tally) tally    { return tally{t.asked + o.asked, t.answered + o.answered} }
-func (t tally) String() string       { return fmt.Sprintf("%.2f%% of %d", 100*t.share(), t.asked) }
+func (t tally) share() float64    { return float64(t.answered) / float64(t.asked) }
+func (t tally) and(o tally) tally { return tally{t.asked + o.asked, t.answered + o.answered} }
+func (t tally) String() string    { return fmt.Sprintf("%.2f%% of %d", 100*t.share(), t.asked) }
 
 func (a *tallies) of(group string) tally {
 	if t := a.groups[group]; t != nil {

@@ -105,7 +105,11 @@ func (d *Directory) Idle(now time.Time) bool {
 
 // wait waits until the fetch has ended, or has run for so long that requests wait no more.
 func (f *flight) wait(ctx context.Context, now time.Time) {
-	timer := time.NewTimer(f.began.Add(patience).Sub(now))
+	left := f.began.Add(patience).Sub(now)
+	if left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
 	case <-f.done:
