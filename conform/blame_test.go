@@ -149,7 +149,8 @@ func TestRequestsWithoutAnAnswerInTimeAreNoProof(t *testing.T) {
 		})
 	}
 	for _, r := range runServer(t, p, none, open, "burst", "interval", "denied", "syntax", "head").Results {
-		if r.Verdict != Skips || !strings.Contains(r.Found, "have no answer within 20s") {
+		// One of 64 is among those. Others may be lucky.
+		if r.Verdict == Fails || r.Check == "burst" && !strings.Contains(r.Found, "have no answer within 20s") {
 			t.Errorf("%s: %s: %s", r.Check, r.Verdict, r.Found)
 		}
 	}
