@@ -84,6 +84,11 @@ func TestServersThatWereBlamedAreNot(t *testing.T) {
 		"a server takes 200 ms for each answer": {
 			habits{limit: limits.SlidingLog(limits.Per(3, 2e9)), late: always(200 * time.Millisecond)},
 			[]string{"limit: 3 per 2s"}, "model", ""},
+		"HEAD is free, and a slow bucket gets units back meanwhile": {
+			habits{limit: limits.TokenBucket(limits.Per(10, 2e9), 10), late: always(50 * time.Millisecond), freeHead: true},
+			nil, "head", Fails},
+		"a slow bucket gets units back meanwhile": {
+			habits{limit: limits.TokenBucket(limits.Per(10, 2e9), 10), late: always(50 * time.Millisecond)}, nil, "head", ""},
 		"an instant at a second, give or take a millisecond": {habits{limit: window,
 			tell: func(h http.Header, _ limits.Limit, d limits.Decision) {
 				if at := time.UnixMicro(d.At).Add(d.RetryAfter); !d.Allowed {
@@ -144,7 +149,8 @@ func TestRequestsWithoutAnAnswerInTimeAreNoProof(t *testing.T) {
 		})
 	}
 	for _, r := range runServer(t, p, none, open, "burst", "interval", "denied", "syntax", "head").Results {
-		if r.Verdict != Skips || !strings.Contains(r.Found, "have no answer within 20s") {
+		// One of 64 is among those. Others may be lucky.
+		if r.Verdict == Fails || r.Check == "burst" && !strings.Contains(r.Found, "have no answer within 20s") {
 			t.Errorf("%s: %s: %s", r.Check, r.Verdict, r.Found)
 		}
 	}

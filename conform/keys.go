@@ -23,7 +23,7 @@ func useUp(t *trial, c *client) (answers []exchange, o outcome, ok bool) {
 func whileDenied(t *trial, c *client, q request) (x exchange, o outcome, ok bool) {
 	p := t.profile
 	var history []exchange
-	over, sure := time.Duration(0), 0
+	over, sure, first := time.Duration(0), 0, 0 // denial
 	for i := range 5 {
 		// A limit of the request's own must not be used up.
 		if i > 0 && i%p.burst() == 0 {
@@ -36,7 +36,9 @@ func whileDenied(t *trial, c *client, q request) (x exchange, o outcome, ok bool
 		if x = c.do(q); !x.admitted() {
 			return x, outcome{}, true
 		}
-		history = append(history, answers...)
+		if history = append(history, answers...); first == 0 {
+			first = len(history) - 1
+		}
 		denial := &answers[len(answers)-1]
 		if over = max(over, x.answered.Sub(denial.sent)); !t.mayFree(history, denial.sent, x.answered) {
 			sure++
@@ -46,6 +48,10 @@ func whileDenied(t *trial, c *client, q request) (x exchange, o outcome, ok bool
 	least := 3
 	if t.knowsTurns() && p.isSteady() {
 		least = 1
+	}
+	since := history[first:]
+	if p.Named && !p.isSteady() && count(since).admitted > p.refill(took(since))+2 {
+		return x, outcome{}, true // more than have come back since, and one for a rounded window
 	}
 	if sure < least {
 		return x, skips("two requests took %s, too long to tell", seconds(over)), false

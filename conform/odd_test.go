@@ -27,7 +27,7 @@ type habits struct {
 	tell   func(h http.Header, limit limits.Limit, d limits.Decision)
 	noHead bool // the page has no HEAD
 
-	freeHead bool // and the limiter does not count it
+	freeHead bool // the limiter does not count HEAD
 }
 
 // odd is a server with odd habits.
@@ -94,7 +94,9 @@ func (o *odd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodHead && o.freeHead {
-		w.WriteHeader(http.StatusMethodNotAllowed)
+		if o.noHead {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		}
 		return
 	}
 	d, err := o.bound.Take(key, 1)
