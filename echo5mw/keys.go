@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v5"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
@@ -31,6 +32,20 @@ func LiftCondition(f func(*http.Request) bool) func(*echo.Context) bool {
 		return nil
 	}
 	return func(c *echo.Context) bool { return f(c.Request()) }
+}
+
+// LiftDenied adapts a Denied of package nethttp, such as that of agents.Verifier.Challenge, for
+// [Config].Denied. If denied is nil, the result is nil.
+func LiftDenied(
+	denied func(http.ResponseWriter, *http.Request, core.Outcome),
+) func(*echo.Context, core.Outcome) error {
+	if denied == nil {
+		return nil
+	}
+	return func(c *echo.Context, o core.Outcome) error {
+		denied(c.Response(), c.Request(), o)
+		return nil
+	}
 }
 
 // RoutePattern is the key function of the pattern that echo routed the request by, such as

@@ -192,6 +192,26 @@ func ExampleLiftCondition() {
 	// GET /healthz 200 hi
 }
 
+// The answer of a denial is one for net/http.
+func ExampleLiftDenied() {
+	limiter := echomw.MustNew(echomw.Config{
+		Rules: []echomw.Rule{{
+			Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Constant[echo.Context]("all"),
+		}},
+		Denied: echomw.LiftDenied(func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			w.WriteHeader(o.Status())
+			fmt.Fprint(w, r.URL.Path, " has to wait")
+		}),
+	})
+	e := echo.New()
+	e.Use(limiter.Middleware())
+	e.GET("/items", hi)
+	visit(e, "GET /items", "GET /items")
+	// Output:
+	// GET /items 200 hi
+	// GET /items 429 /items has to wait
+}
+
 func ExampleRoutePattern() {
 	e := echo.New()
 	e.Use(oncePerDay(echomw.RoutePattern).Middleware())

@@ -2,6 +2,7 @@ package fibermw_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"time"
@@ -277,6 +278,26 @@ func ExampleLiftCondition() {
 	// GET / 429 denied
 	// GET /healthz 200 hi
 	// GET /healthz 200 hi
+}
+
+// The answer of a denial is one for net/http.
+func ExampleLiftDenied() {
+	limiter := fibermw.MustNew(fibermw.Config{
+		Rules: []fibermw.Rule{{
+			Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Constant[fiber.Ctx]("all"),
+		}},
+		Denied: fibermw.LiftDenied(func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			w.WriteHeader(o.Status())
+			fmt.Fprint(w, r.URL.Path, " has to wait")
+		}),
+	})
+	app := fiber.New()
+	app.Use(limiter.Middleware())
+	app.Get("/items", hi)
+	visit(app, "GET /items", "GET /items")
+	// Output:
+	// GET /items 200 hi
+	// GET /items 429 /items has to wait
 }
 
 // A route knows its pattern; middleware of Use does not know the route that follows.

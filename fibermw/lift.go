@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/unseen"
 )
 
@@ -44,6 +45,24 @@ func LiftCondition(f func(*http.Request) bool) func(fiber.Ctx) bool {
 		return nil
 	}
 	return func(c fiber.Ctx) bool { return f(Request(c)) }
+}
+
+// LiftDenied adapts a Denied of package nethttp, such as that of agents.Verifier.Challenge, for
+// [Config].Denied. It gets the copy of the request that
+// [Lift] describes. If denied is nil, the result is nil.
+func LiftDenied(
+	denied func(http.ResponseWriter, *http.Request, core.Outcome),
+) func(fiber.Ctx, core.Outcome) error {
+	if denied == nil {
+		return nil
+	}
+	return func(c fiber.Ctx, o core.Outcome) error {
+		x := begin(c)
+		denied(x, Request(c), o)
+		x.store() // if it has not called WriteHeader
+		x.end()
+		return nil
+	}
 }
 
 // Request returns the copy of a request that lifted functions get: see [Lift]. It is for the field

@@ -190,6 +190,26 @@ func ExampleLiftCondition() {
 	// GET /healthz 200 hi
 }
 
+// The answer of a denial is one for net/http.
+func ExampleLiftDenied() {
+	limiter := ginmw.MustNew(ginmw.Config{
+		Rules: []ginmw.Rule{{
+			Name: "requests", Limit: limits.TokenBucket(limits.PerDay(1), 1), Key: keyfuncs.Constant[*gin.Context]("all"),
+		}},
+		Denied: ginmw.LiftDenied(func(w http.ResponseWriter, r *http.Request, o core.Outcome) {
+			w.WriteHeader(o.Status())
+			fmt.Fprint(w, r.URL.Path, " has to wait")
+		}),
+	})
+	r := gin.New()
+	r.Use(limiter.Handler())
+	r.GET("/items", hi)
+	visit(r, "GET /items", "GET /items")
+	// Output:
+	// GET /items 200 hi
+	// GET /items 429 /items has to wait
+}
+
 func ExampleRoutePattern() {
 	r := gin.New()
 	r.Use(oncePerDay(ginmw.RoutePattern).Handler())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/weir-go/weir/core"
 	"github.com/weir-go/weir/internal/ground/failure"
 	"github.com/weir-go/weir/keyfuncs"
 )
@@ -29,6 +30,15 @@ func LiftCondition(f func(*http.Request) bool) func(*gin.Context) bool {
 		return nil
 	}
 	return func(c *gin.Context) bool { return f(c.Request) }
+}
+
+// LiftDenied adapts a Denied of package nethttp, such as that of agents.Verifier.Challenge, for
+// [Config].Denied. If denied is nil, the result is nil.
+func LiftDenied(denied func(http.ResponseWriter, *http.Request, core.Outcome)) func(*gin.Context, core.Outcome) {
+	if denied == nil {
+		return nil
+	}
+	return func(c *gin.Context, o core.Outcome) { denied(c.Writer, c.Request, o) }
 }
 
 // RoutePattern is the key function of the pattern that gin routed the request by, such as

@@ -1,8 +1,10 @@
 package signing
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gin-gonic/gin"
@@ -38,49 +40,59 @@ func rules[R any](
 	}
 }
 
-// frameworks return the function that serves a request, and returns the status of the answer.
-var frameworks = map[string]func(*testing.T, *agents.Verifier) func(*http.Request) int{
-	"net/http": func(_ *testing.T, v *agents.Verifier) func(*http.Request) int {
-		return statusOf(nethttp.MustNew(nethttp.Config{Rules: plain(v)}).Handler(http.HandlerFunc(ok)))
+// frameworks return the function that serves a request.
+var frameworks = map[string]func(*testing.T, *agents.Verifier) func(*http.Request) *http.Response{
+	"net/http": func(_ *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
+		limiter := nethttp.MustNew(nethttp.Config{Rules: plain(v), Denied: v.Challenge(nil)})
+		return answerOf(limiter.Handler(http.HandlerFunc(ok)))
 	},
-	"chi": func(_ *testing.T, v *agents.Verifier) func(*http.Request) int {
+	"chi": func(_ *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
 		router := chi.NewRouter()
-		router.Use(chimw.MustNew(chimw.Config{Rules: plain(v)}).Handler)
+		router.Use(chimw.MustNew(chimw.Config{Rules: plain(v), Denied: v.Challenge(nil)}).Handler)
 		router.Get("/*", ok)
-		return statusOf(router)
+		return answerOf(router)
 	},
-	"gin": func(_ *testing.T, v *agents.Verifier) func(*http.Request) int {
+	"gin": func(_ *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
 		gin.SetMode(gin.ReleaseMode)
 		router := gin.New()
-		router.Use(ginmw.MustNew(ginmw.Config{Rules: rules(v, ginmw.Lift[string], ginmw.LiftCondition)}).Handler())
+		limiter := ginmw.MustNew(ginmw.Config{
+			Rules: rules(v, ginmw.Lift[string], ginmw.LiftCondition), Denied: ginmw.LiftDenied(v.Challenge(nil)),
+		})
+		router.Use(limiter.Handler())
 		router.GET("/*rest", func(c *gin.Context) { ok(c.Writer, c.Request) })
-		return statusOf(router)
+		return answerOf(router)
 	},
-	"echo": func(_ *testing.T, v *agents.Verifier) func(*http.Request) int {
+	"echo": func(_ *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
 		router := echo.New()
-		limiter := echomw.MustNew(echomw.Config{Rules: rules(v, echomw.Lift[string], echomw.LiftCondition)})
+		limiter := echomw.MustNew(echomw.Config{
+			Rules: rules(v, echomw.Lift[string], echomw.LiftCondition), Denied: echomw.LiftDenied(v.Challenge(nil)),
+		})
 		router.Use(limiter.Middleware())
 		router.GET("/*", func(c echo.Context) error { return c.String(http.StatusOK, "Hello.") })
-		return statusOf(router)
+		return answerOf(router)
 	},
-	"echo 5": func(_ *testing.T, v *agents.Verifier) func(*http.Request) int {
+	"echo 5": func(_ *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
 		router := echo5.New()
-		limiter := echo5mw.MustNew(echo5mw.Config{Rules: rules(v, echo5mw.Lift[string], echo5mw.LiftCondition)})
+		limiter := echo5mw.MustNew(echo5mw.Config{
+			Rules: rules(v, echo5mw.Lift[string], echo5mw.LiftCondition), Denied: echo5mw.LiftDenied(v.Challenge(nil)),
+		})
 		router.Use(limiter.Middleware())
 		router.GET("/*", func(c *echo5.Context) error { return c.String(http.StatusOK, "Hello.") })
-		return statusOf(router)
+		return answerOf(router)
 	},
-	"Fiber": func(t *testing.T, v *agents.Verifier) func(*http.Request) int {
+	"Fiber": func(t *testing.T, v *agents.Verifier) func(*http.Request) *http.Response {
 		app := fiber.New()
-		limiter := fibermw.MustNew(fibermw.Config{Rules: rules(v, fibermw.Lift[string], fibermw.LiftCondition)})
+		limiter := fibermw.MustNew(fibermw.Config{
+			Rules: rules(v, fibermw.Lift[string], fibermw.LiftCondition), Denied: fibermw.LiftDenied(v.Challenge(nil)),
+		})
 		app.Use(limiter.Middleware())
 		app.Get("/*", func(c fiber.Ctx) error { return c.SendString("Hello.") })
-		return func(r *http.Request) int {
+		return func(r *http.Request) *http.Response {
 			answer, err := app.Test(r, fiber.TestConfig{Timeout: 0})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return answer.StatusCode
+			return answer
 		}
 	},
 }
@@ -92,16 +104,16 @@ func plain(v *agents.Verifier) []nethttp.Rule {
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("Hello.")) }
 
-func statusOf(handler http.Handler) func(*http.Request) int {
-	return func(r *http.Request) int {
+func answerOf(handler http.Handler) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)
-		return w.Code
+		return w.Result()
 	}
 }
 
 // Whatever a framework makes of a request, the signature is for what the client has sent.
-func TestAnAgentIsKnownInEachFramework(t *testing.T) {
+func TestAnAgentIsKnownAndAStrangerAskedInEachFramework(t *testing.T) {
 	for name, framework := range frameworks {
 		t.Run(name, func(t *testing.T) {
 			bot := agentstest.New("https://bot.example")
@@ -114,33 +126,51 @@ func TestAnAgentIsKnownInEachFramework(t *testing.T) {
 				return httptest.NewRequest("GET", "https://"+host+target, nil)
 			}
 			const target = "/Items/a%20b?page=2&q=%2F"
-			want := func(what string, r *http.Request, status int) {
+			want := func(what string, r *http.Request, status int, says string, waits bool) {
 				t.Helper()
-				if got := serve(r); got != status {
-					t.Errorf("%s: %d, want %d", what, got, status)
+				answer := serve(r)
+				text, err := io.ReadAll(answer.Body)
+				asks := answer.Header.Get("Accept-Signature") != ""
+				if err != nil || answer.StatusCode != status || !strings.Contains(string(text), says) ||
+					asks != (says == toSign || says == anew) || (answer.Header.Get("Retry-After") != "") != waits {
+					t.Errorf("%s: %d with %v, %v\n%s", what, answer.StatusCode, answer.Header, err, text)
 				}
 			}
-			want("a stranger", get("shop.example", target), 200)
-			want("the same stranger", get("shop.example", target), 429)
+			want("a stranger", get("shop.example", target), 200, "Hello.", false)
+			want("the same stranger", get("shop.example", target), 429, toSign, true)
 
 			signed := get("shop.example", target)
 			bot.Sign(signed)
 			moved := get("shop.example", "/items/a%20b?page=2&q=%2F")
 			moved.Header = signed.Header.Clone()
-			want("a signature of another path", moved, 429)
+			want("a signature of another path", moved, 429, toSign, true)
 			copied := get("shop.example", target)
 			copied.Header = signed.Header.Clone()
-			want("an agent", signed, 200)
-			want("a copy", copied, 429)
-			for _, status := range []int{200, 429} {
-				again := get("shop.example", target)
-				bot.Sign(again)
-				want("the agent again", again, status)
-			}
+			want("an agent", signed, 200, "Hello.", false)
+			want("a copy", copied, 429, anew, false)
+			again := get("shop.example", target)
+			bot.Sign(again)
+			want("the agent again", again, 200, "Hello.", false)
+			over := get("shop.example", target)
+			bot.Sign(over)
+			want("the agent beyond its plan", over, 429, "", true)
 			elsewhere := get("evil.example", target)
 			bot.Sign(elsewhere)
 			elsewhere.Host = "shop.example"
-			want("a signature for another site", elsewhere, 429)
+			want("a signature for another site", elsewhere, 429, toSign, true)
 		})
 	}
 }
+
+func TestADenialOfTheFrameworkItselfStaysSo(t *testing.T) {
+	if ginmw.LiftDenied(nil) != nil || echomw.LiftDenied(nil) != nil || echo5mw.LiftDenied(nil) != nil ||
+		fibermw.LiftDenied(nil) != nil {
+		t.Error("nil must stay nil, which answers as the adapter does")
+	}
+}
+
+// What denials say to people.
+const (
+	toSign = "Web Bot Auth"
+	anew   = "sign each request anew"
+)
