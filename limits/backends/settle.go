@@ -28,7 +28,8 @@ type Ending struct {
 	// Value is the Value of the charge.
 	Value uint64
 
-	// Ticket is the Ticket of the [limits.Decision] on the charge.
+	// Ticket is the Ticket of the [limits.Decision] on the charge, which was taken at most 400 days
+	// ago: a backend need not tell older takings from newer ones.
 	Ticket int64
 
 	// Lasts is the Lasts of the charge.

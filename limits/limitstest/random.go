@@ -108,10 +108,14 @@ type author struct {
 
 // openCharge is a charge that a settle call may end.
 type openCharge struct {
+	at     int64 // when it was taken
 	id     int64
 	index  int
 	charge backends.Charge
 }
+
+// longest is how long a request lasts at most whose charge ends: see [backends.Ending].Ticket.
+const longest = 400 * day
 
 // accountInPlay is an account of a script, with its present limit and the last decision on it.
 type accountInPlay struct {
@@ -154,6 +158,8 @@ func (a *author) next(exact *Exact) scriptCall {
 			other.value = oddValues[a.random.IntN(len(oddValues))]
 		}
 	}
+	a.open = slices.DeleteFunc(a.open,
+		func(o openCharge) bool { return a.now-o.at > longest.Microseconds() })
 	if len(a.open) > 0 && a.every(a.settle) {
 		return a.ending()
 	}
@@ -271,7 +277,7 @@ func (a *author) remember(c scriptCall, want []limits.Decision) {
 		if charge := c.charges[i]; taken && c.verb == take && c.id != 0 && charge.Cost > 0 &&
 			charge.Cost < math.MaxInt64/4 {
 			if charge.Lasts > 0 || charge.Limit.Algorithm().Holds() {
-				a.open = append(a.open, openCharge{c.id, i, charge})
+				a.open = append(a.open, openCharge{c.at, c.id, i, charge})
 			}
 		}
 		for _, target := range a.accounts {
