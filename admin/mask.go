@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // KeyDisplay selects how keys are shown.
@@ -201,7 +203,7 @@ func isKeyName(name string) bool {
 		word, field, isField := strings.Cut(part, ".")
 		switch word {
 		case "header", "cookie", "api-key":
-			if isField && !isToken(field) {
+			if isField && !token.Is(field) {
 				return false
 			}
 		default:

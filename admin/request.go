@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/weir-go/weir/internal/ground/token"
 	"github.com/weir-go/weir/internal/http/operator"
 )
 
@@ -34,7 +35,7 @@ func buildRequest(ctx context.Context, t *operator.Request) (*http.Request, erro
 	}
 	for _, field := range t.Headers {
 		name := strings.TrimSpace(field[0])
-		if !isToken(name) {
+		if !token.Is(name) {
 			return nil, bad("headers: a line must be a name, a colon and a value")
 		}
 		if strings.EqualFold(name, "Host") {
@@ -44,12 +45,4 @@ func buildRequest(ctx context.Context, t *operator.Request) (*http.Request, erro
 		r.Header.Add(name, strings.TrimSpace(field[1]))
 	}
 	return r, nil
-}
-
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
-			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weir-go/weir/internal/files/document"
 	"github.com/weir-go/weir/internal/ground/algorithm"
+	"github.com/weir-go/weir/internal/ground/token"
 	"github.com/weir-go/weir/limits"
 )
 
@@ -336,7 +337,7 @@ func (r *profileReader) key(n *document.Node) {
 	}
 	switch {
 	case k.Field == "":
-	case !isField(k.Field):
+	case !token.Is(k.Field):
 		r.mistake(n, "key: must have the name of a header field (got %s)", n.Describe())
 	case k.Field == "Host" || slices.Contains(framing, k.Field):
 		r.mistake(n, "key: requests cannot have a %s of their own: set the server up with another field", k.Field)
@@ -345,14 +346,6 @@ func (r *profileReader) key(n *document.Node) {
 
 // framing are fields that a sender of HTTP sets itself.
 var framing = []string{"Connection", "Content-Length", "Trailer", "Transfer-Encoding"}
-
-// isField reports whether a text is the name of a field: a token of RFC 9110, section 5.6.2.
-func isField(name string) bool {
-	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
-		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) &&
-			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
-}
 
 func (r *profileReader) denied(n *document.Node) {
 	status, err := strconv.Atoi(n.Text)
@@ -406,7 +399,7 @@ func (r *profileReader) send(n *document.Node) {
 	for _, e := range n.Entries {
 		name := textproto.CanonicalMIMEHeaderKey(e.Name.Text)
 		switch {
-		case !isField(name), e.Value.Kind != document.Scalar, e.Value.IsNull():
+		case !token.Is(name), e.Value.Kind != document.Scalar, e.Value.IsNull():
 			r.mistake(e.Name, "send: must have names of fields with a text each (got %s)", e.Name.Describe())
 		case strings.ContainsFunc(e.Value.Text, unicode.IsControl):
 			r.mistake(e.Value, "send: %s: must be one line without control characters", name)

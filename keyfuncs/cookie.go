@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // Cookie returns the key function of the [Digest] of a cookie's value. The cookie is
@@ -21,7 +22,7 @@ import (
 // clients never send one. Count requests without a valid cookie by address: see [First]
 // and [Known].
 func Cookie(name string) func(*http.Request) (string, error) {
-	if !isToken(name) {
+	if !token.Is(name) {
 		return nil
 	}
 	return func(r *http.Request) (string, error) {

@@ -1,5 +1,7 @@
 package keyfuncs
 
+import "github.com/weir-go/weir/internal/ground/token"
+
 // FirstNamed is [First] with names instead of positions: each result begins with the
 // name of its key function, as in "user:alice" and "address:203.0.113.7". That helps
 // people who read the keys of a backend. Changing the order of keys keeps the counts;
@@ -40,7 +42,7 @@ const maxKeyName = 64
 // or any of "!#$%&'*+-.^_`|~": it is a token (RFC 9110, section 5.6.2), which has no
 // colon. If the name is anything else or key is nil, FirstNamed returns nil.
 func Named[R any](name string, key func(R) (string, error)) NamedKey[R] {
-	if !isToken(name) || len(name) > maxKeyName {
+	if !token.Is(name) || len(name) > maxKeyName {
 		return NamedKey[R]{}
 	}
 	return NamedKey[R]{name, key}

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"net/textproto"
 	"strings"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 var forwarded = &forwardList{
@@ -83,7 +85,7 @@ func parseElement(s string) (netip.Addr, error) {
 			continue
 		}
 		name, value, ok := strings.Cut(s, "=")
-		if !ok || !isToken(name) || n == maxParameters || containsFold(names[:n], name) {
+		if !ok || !token.Is(name) || n == maxParameters || containsFold(names[:n], name) {
 			return netip.Addr{}, errHop
 		}
 		names[n] = name

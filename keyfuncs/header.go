@@ -5,6 +5,7 @@ import (
 	"net/textproto"
 
 	"github.com/weir-go/weir/core"
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // Header returns the key function of a header's value, without surrounding white space. A value of
@@ -56,27 +57,9 @@ func headerName(name string) (string, bool) {
 	case "Host", "Forwarded", "X-Forwarded-For":
 		return name, false
 	}
-	return name, isToken(name)
-}
-
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		if !isAlphanumeric(s[i]) && !isTokenPunctuation(s[i]) {
-			return false
-		}
-	}
-	return s != ""
+	return name, token.Is(name)
 }
 
 func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
-
-func isTokenPunctuation(c byte) bool {
-	switch c {
-	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
-		return true
-	}
-	return false
 }

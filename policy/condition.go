@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // condition is an entry of match, route or except: a pattern, a route, a list, or agent.
@@ -73,7 +75,7 @@ func (c *condition) readRoute(d *decoder, text string) bool {
 	if method, route, ok := strings.Cut(text, " "); ok {
 		c.method, c.route = method, route
 	}
-	if c.method != "" && !isToken(c.method) || strings.Contains(c.route, " ") {
+	if c.method != "" && !token.Is(c.method) || strings.Contains(c.route, " ") {
 		d.mistake(c.at, "must be a route such as /users/:id or POST /users/:id (got %s)",
 			quote(text))
 		return false

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // pattern is a pattern of [http.ServeMux]: [METHOD ][HOST]/[PATH].
@@ -50,7 +52,7 @@ func parsePattern(text string) (*pattern, error) {
 	p := &pattern{text: text}
 	rest := text
 	if method, after, ok := strings.Cut(strings.ReplaceAll(text, "\t", " "), " "); ok {
-		if !isToken(method) {
+		if !token.Is(method) {
 			return nil,
 				errors.New("must be a pattern such as /users/{id} or POST /login: the method " +
 					"has characters that no method has")
@@ -182,18 +184,6 @@ func cutSuffix(s, suffix string, ok bool) (string, bool) {
 func isIdentifier(s string) bool {
 	for i, c := range s {
 		if c != '_' && !unicode.IsLetter(c) && (i == 0 || !unicode.IsDigit(c)) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		alphanumeric := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !alphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/weir-go/weir/internal/ground/token"
+)
 
 // declared is the program section: the names that the file expects the program to supply.
 type declared struct{ keys, plans, costs wordSet }
@@ -80,7 +84,7 @@ func (s *wordSet) texts() (texts []string) {
 
 // isWord reports whether s consists of 1 to most letters, digits, - and _.
 func isWord(s string, most int) bool {
-	return len(s) <= most && isToken(s) && !strings.ContainsAny(s, "!#$%&'*+.^`|~")
+	return len(s) <= most && token.Is(s) && !strings.ContainsAny(s, "!#$%&'*+.^`|~")
 }
 
 // isName reports whether s is a valid name for a function of the program.

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // anyAddress is the default address of requests. It is reserved for documentation (RFC 5737).
@@ -109,7 +111,7 @@ var errField = errors.New("a header field is a name, a colon and a value, such a
 func parseField(text string) (name, value string, err error) {
 	name, value, ok := strings.Cut(text, ":")
 	value = strings.TrimSpace(value)
-	if !ok || !isToken(name) || strings.ContainsAny(value, "\x00\r\n") {
+	if !ok || !token.Is(name) || strings.ContainsAny(value, "\x00\r\n") {
 		return "", "", errField
 	}
 	return http.CanonicalHeaderKey(name), value, nil
@@ -132,14 +134,6 @@ func parseFields(text []byte, add func(name, value string)) error {
 		add(name, value)
 	}
 	return lines.Err()
-}
-
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
-			!strings.ContainsRune("!#$%&'*+-.^_`|~", c)
-	})
 }
 
 // isSecretField reports whether the named header field holds a credential.

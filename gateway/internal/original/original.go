@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // Request is what a proxy says about a request.
@@ -29,7 +31,7 @@ var (
 // HTTP returns the request as a server in place of the proxy would have read it, without
 // a body.
 func (r *Request) HTTP(ctx context.Context) (*http.Request, error) {
-	if !isToken(r.Method) {
+	if !token.Is(r.Method) || len(r.Method) > 64 {
 		return nil, ErrMethod
 	}
 	if !isHost(r.Host) {
@@ -100,13 +102,6 @@ func isHex(c byte) bool {
 // isOutside reports whether a character has no place in a target: a blank, a control
 // character, or the fragment's mark, which browsers do not send.
 func isOutside(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }
-
-// isToken reports whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(c rune) bool {
-		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
-	})
-}
 
 // isHost reports whether s may be a host with or without a port. What else it is, patterns
 // compare.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weir-go/weir/internal/ground/address"
+	"github.com/weir-go/weir/internal/ground/token"
 )
 
 // Entry is one request of a log. Its texts alias the line: they are valid until the next line is
@@ -149,13 +150,7 @@ func (e *Entry) setRequest(method, target []byte) problem {
 // isMethod reports whether s is a method: a token (RFC 9110, section 9.1). Go servers also serve
 // unknown methods in lower case.
 func isMethod(s []byte) bool {
-	for _, c := range s {
-		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') &&
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return len(s) > 0 && string(s) != "-"
+	return token.Is(s) && string(s) != "-"
 }
 
 // unescape reverts how servers escape quotes and control characters: \", \\, \n and \x16.
